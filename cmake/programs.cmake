@@ -1,0 +1,17 @@
+# What is built on top of the layers: the darner command, tests over several layers, examples.
+if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
+  find_package(CLI11 REQUIRED)
+  file(GLOB cli_sources CONFIGURE_DEPENDS cli/*.cpp)
+  add_executable(darner ${cli_sources})
+  target_link_libraries(darner PRIVATE darner_options ${DARNER_LAYERS} CLI11::CLI11)
+endif()
+
+if(DARNER_TESTS)
+  file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cpp)
+  if(test_sources)
+    add_executable(whole_test ${test_sources})
+    target_link_libraries(whole_test PRIVATE darner_options ${DARNER_LAYERS} GTest::gtest GTest::gmock GTest::gtest_main)
+    target_compile_definitions(whole_test PRIVATE DARNER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" DARNER_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    add_test(NAME whole COMMAND whole_test)
+  endif()
+endif()
