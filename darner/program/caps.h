@@ -29,25 +29,25 @@ struct Caps {
     CodeKind code = CodeKind::spirv;
     HazardKind hazard = HazardKind::explicit_barriers;
 
-    uint32_t max_storage_bindings = 8;           // per kernel
-    uint64_t max_binding_bytes = 128u << 20;     // range of one binding
-    uint64_t max_segment_bytes = 256u << 20;     // size of one buffer
-    uint32_t offset_alignment = 256;             // of a binding's offset, bytes
+    uint32_t max_storage_bindings = 8;        // per kernel
+    uint64_t max_binding_bytes = 128u << 20;  // range of one binding
+    uint64_t max_segment_bytes = 256u << 20;  // size of one buffer
+    uint32_t offset_alignment = 256;          // of a binding's offset, bytes
     uint32_t max_workgroup_bytes = 16384;
-    uint32_t max_invocations = 256;              // per workgroup
+    uint32_t max_invocations = 256;  // per workgroup
     std::array<uint32_t, 3> max_workgroup_size = {256, 256, 64};
     std::array<uint32_t, 3> max_groups = {65535, 65535, 65535};
     uint32_t max_param_bytes = 64;
 
-    uint32_t subgroup_min = 0, subgroup_max = 0; // 0: no subgroup operations
-    uint32_t subgroup_size = 0;                  // what a kernel gets when it asks for none
+    uint32_t subgroup_min = 0, subgroup_max = 0;  // 0: no subgroup operations
+    uint32_t subgroup_size = 0;                   // what a kernel gets when it asks for none
     bool subgroup_size_control = false;
     bool f16_storage = false, f16_arithmetic = false, bf16_coop = false;
     bool vulkan_memory_model = false;
     std::vector<CoopShape> coop_shapes;
-    uint32_t compute_units = 1;                  // multiprocessors or cores: how many workgroups run side by side
+    uint32_t compute_units = 1;  // multiprocessors or cores: how many workgroups run side by side
 
-    uint64_t memory_bytes = 0;                   // what may be allocated; 0: not known
+    uint64_t memory_bytes = 0;  // what may be allocated; 0: not known
     double copy_bytes_per_second = 0, f32_flops = 0, dispatch_seconds = 0, barrier_seconds = 0;
 
     bool barriers_are_dear() const { return kind == DeviceKind::cpu; }

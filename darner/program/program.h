@@ -42,15 +42,15 @@ struct ProgramTensor {
     std::vector<int64_t> dims;
     SegmentId segment;
     uint64_t offset = 0;
-    uint64_t bytes = 0;      // of the data, before rounding up to the allocation's 16
-    std::string role;        // of state: "param", "moment", "statistic", "counter", "data"; else empty
+    uint64_t bytes = 0;  // of the data, before rounding up to the allocation's 16
+    std::string role;    // of state: "param", "moment", "statistic", "counter", "data"; else empty
     bool trainable = false;
 };
 
 struct KernelCode {
     kir::Kernel kir;
-    uint64_t hash = 0;                // structural hash: equal kernels are one entry
-    std::vector<uint32_t> spirv;      // filled by runtime for devices that want it
+    uint64_t hash = 0;            // structural hash: equal kernels are one entry
+    std::vector<uint32_t> spirv;  // filled by runtime for devices that want it
     std::string wgsl;
 };
 
@@ -67,7 +67,7 @@ struct Dispatch {
     std::array<uint32_t, 3> groups = {1, 1, 1};
     std::vector<BindingWindow> bindings;
     std::vector<uint32_t> params;
-    std::string label;                // ops and provenance, for traces and errors
+    std::string label;  // ops and provenance, for traces and errors
     uint64_t bytes_moved = 0, flops = 0;
 };
 
@@ -82,6 +82,7 @@ struct Copy {
 struct Repeat;
 using Item = std::variant<Dispatch, Barrier, Copy, Repeat>;
 
+// `body` `count` times in a row, with nothing between the rounds: a hazard from one round to the next needs a Barrier in it.
 struct Repeat {
     uint32_t count = 0;
     std::vector<Item> body;
@@ -90,7 +91,7 @@ struct Repeat {
 struct Entry {
     std::string name;
     std::vector<TensorId> inputs, outputs;
-    std::vector<Item> body;   // opens behind everything of the step before it
+    std::vector<Item> body;  // opens behind everything of the step before it
 };
 
 struct PlanReport {
@@ -107,19 +108,19 @@ struct Constant {
 };
 
 struct Program {
-    Caps caps;                         // what it was planned for
+    Caps caps;  // what it was planned for
     std::vector<Segment> segments;
     std::vector<ProgramTensor> tensors;
     std::vector<KernelCode> kernels;
     std::vector<Constant> constants;
     std::vector<Entry> entries;
-    std::vector<PlanReport> reports;   // one an entry
+    std::vector<PlanReport> reports;  // one an entry
 
     const Segment& segment(SegmentId id) const { return segments[id.value]; }
     const ProgramTensor& tensor(TensorId id) const { return tensors[id.value]; }
     const KernelCode& kernel(KernelId id) const { return kernels[id.value]; }
     const Entry* find_entry(std::string_view name) const;
-    TensorId find_state(std::string_view name) const;   // invalid when there is none
+    TensorId find_state(std::string_view name) const;  // invalid when there is none
 };
 
 // Text for people: segments, tensors, entries with their dispatches.

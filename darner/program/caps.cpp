@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Names of the Caps enums and the two fixed sets of Caps: WebGPU's guaranteed defaults and the checking interpreter.
+#include "darner/program/caps.h"
+
+#include "darner/base/check.h"
+
+namespace darner {
+
+const char* to_string(DeviceKind kind) {
+    switch (kind) {
+        case DeviceKind::discrete_gpu: return "discrete_gpu";
+        case DeviceKind::integrated_gpu: return "integrated_gpu";
+        case DeviceKind::virtual_gpu: return "virtual_gpu";
+        case DeviceKind::cpu: return "cpu";
+        case DeviceKind::interpreter: return "interpreter";
+    }
+    bug(__FILE__, __LINE__, "DeviceKind out of range");
+}
+
+const char* to_string(CodeKind kind) {
+    switch (kind) {
+        case CodeKind::kir: return "kir";
+        case CodeKind::spirv: return "spirv";
+        case CodeKind::wgsl: return "wgsl";
+    }
+    bug(__FILE__, __LINE__, "CodeKind out of range");
+}
+
+Caps webgpu_default_caps() {
+    // The members' own defaults are WebGPU's limits (specification, "Limits").
+    Caps caps;
+    caps.kind = DeviceKind::integrated_gpu;
+    caps.code = CodeKind::wgsl;
+    caps.hazard = HazardKind::per_buffer;
+    return caps;
+}
+
+Caps interpreter_caps(uint32_t subgroup_size) {
+    Caps caps;
+    caps.kind = DeviceKind::interpreter;
+    caps.code = CodeKind::kir;
+    caps.max_storage_bindings = 16;
+    caps.max_binding_bytes = 0xffffffffu;
+    caps.max_segment_bytes = 1ull << 40;
+    caps.max_workgroup_bytes = 48 * 1024;
+    caps.max_invocations = 1024;
+    caps.max_workgroup_size = {1024, 1024, 64};
+    caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = subgroup_size;
+    caps.subgroup_size_control = false;
+    caps.f16_storage = caps.f16_arithmetic = caps.bf16_coop = true;
+    caps.vulkan_memory_model = true;
+    caps.coop_shapes = {{kir::Scalar::f16, kir::Scalar::f32, 16, 16, 16},
+                        {kir::Scalar::f16, kir::Scalar::f16, 16, 16, 16},
+                        {kir::Scalar::bf16, kir::Scalar::f32, 16, 16, 16}};
+    caps.compute_units = 8;
+    return caps;
+}
+
+}  // namespace darner

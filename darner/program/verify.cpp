@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// verify(Program): what every device relies on when it loads a Program, checked in one place. It collects all violations;
+// a device that has seen verify() succeed may index and record without checks of its own. Hazards between dispatches are
+// not judged here: the interpreter device proves the barriers by running them.
+#include "darner/program/program.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <set>
+
+namespace darner {
+namespace {
+
+// Nothing sensible nests deeper; it keeps recursion over hostile files bounded.
+constexpr int max_repeat_depth = 32;
+constexpr uint64_t allocation_alignment = 16;
+
+std::optional<uint64_t> element_bytes(std::string_view dtype) {
+    if (dtype == "f64" || dtype == "i64") return 8;
+    if (dtype == "f32" || dtype == "i32" || dtype == "u32") return 4;
+    if (dtype == "f16" || dtype == "bf16") return 2;
+    if (dtype == "i8" || dtype == "u8" || dtype == "bool") return 1;
+    return std::nullopt;  // block-quantised storage: the planner knows its size
+}
+
+bool overlap(const BindingWindow& a, const BindingWindow& b) {
+    return a.segment == b.segment && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+class Verifier {
+public:
+    explicit Verifier(const Program& program) : program_(program) {}
+
+    Result<void> run() {
+        for (size_t i = 0; i < program_.segments.size(); ++i) check_segment(i);
+        for (size_t i = 0; i < program_.tensors.size(); ++i) check_tensor(i);
+        for (size_t i = 0; i < program_.constants.size(); ++i) check_constant(i);
+        for (const KernelCode& code : program_.kernels) check_kernel(code.kir);
+        std::set<std::string_view> names;
+        for (const Entry& entry : program_.entries) {
+            if (!names.insert(entry.name).second) fail("entry '{}' appears twice", entry.name);
+            place_ = fmt::format("entry '{}'", entry.name);
+            for (TensorId id : entry.inputs) check_table(id, "input");
+            for (TensorId id : entry.outputs) check_table(id, "output");
+            check_items(entry.body, 0);
+        }
+        if (count_ == 0) return {};
+        return invalid(fmt::format("[program] {} violation{}: {}", count_, count_ == 1 ? "" : "s", text_));
+    }
+
+private:
+    template <class... Args>
+    void fail(fmt::format_string<Args...> format, Args&&... args) {
+        if (count_++) text_ += "; ";
+        text_ += fmt::format(format, std::forward<Args>(args)...);
+    }
+
+    // False when the range is not usable at all; reports why.
+    bool check_range(std::string_view what, SegmentId segment, uint64_t offset, uint64_t bytes) {
+        if (segment.value >= program_.segments.size()) {
+            fail("{}: segment {} does not exist ({} segments)", what, segment.value, program_.segments.size());
+            return false;
+        }
+        const uint64_t size = program_.segment(segment).bytes;
+        if (offset > size || bytes > size - offset) {
+            fail("{}: bytes [{}, +{}) end behind segment {} of {} bytes", what, offset, bytes, segment.value, size);
+            return false;
+        }
+        return true;
+    }
+
+    void check_segment(size_t index) {
+        const Segment& s = program_.segments[index];
+        if (s.bytes > program_.caps.max_segment_bytes)
+            fail("segment {}: {} bytes, the device's limit is {}", index, s.bytes, program_.caps.max_segment_bytes);
+        if (s.bytes % allocation_alignment)
+            fail("segment {}: {} bytes is no multiple of {}", index, s.bytes, allocation_alignment);
+    }
+
+    void check_tensor(size_t index) {
+        const ProgramTensor& t = program_.tensors[index];
+        const std::string what = fmt::format("tensor '{}'", t.name);
+        check_range(what, t.segment, t.offset, t.bytes);
+        if (t.offset % allocation_alignment) fail("{}: offset {} is no multiple of {}", what, t.offset, allocation_alignment);
+        uint64_t elements = 1;
+        for (int64_t d : t.dims) {
+            if (d < 0 || (d > 0 && elements > UINT64_MAX / 8 / uint64_t(d))) return fail("{}: impossible dimension {}", what, d);
+            elements *= uint64_t(d);
+        }
+        if (std::optional<uint64_t> size = element_bytes(t.dtype); size && elements * *size != t.bytes)
+            fail("{}: {} bytes, but {}[{}] has {}", what, t.bytes, t.dtype, fmt::join(t.dims, ","), elements * *size);
+    }
+
+    void check_constant(size_t index) {
+        const Constant& c = program_.constants[index];
+        const std::string what = fmt::format("constant {}", index);
+        if (!check_range(what, c.segment, c.offset, c.bytes.size())) return;
+        if (program_.segment(c.segment).kind == SegmentKind::scratch)
+            fail("{}: lies in scratch segment {}, which does not last", what, c.segment.value);
+        if (c.offset % 4) fail("{}: offset {} is no multiple of 4", what, c.offset);
+    }
+
+    void check_kernel(const kir::Kernel& k) {
+        const Caps& caps = program_.caps;
+        const std::string what = fmt::format("kernel '{}'", k.name);
+        uint64_t invocations = 1;
+        for (size_t axis = 0; axis < 3; ++axis) {
+            const uint32_t size = k.workgroup_size[axis];
+            if (size == 0 || size > caps.max_workgroup_size[axis])
+                fail("{}: workgroup size {} on axis {}, allowed are 1 to {}", what, size, axis, caps.max_workgroup_size[axis]);
+            invocations *= size;
+        }
+        if (invocations > caps.max_invocations)
+            fail("{}: {} invocations a workgroup, the device's limit is {}", what, invocations, caps.max_invocations);
+        if (k.workgroup_bytes() > caps.max_workgroup_bytes)
+            fail("{}: {} bytes of workgroup memory, the device's limit is {}", what, k.workgroup_bytes(),
+                 caps.max_workgroup_bytes);
+        if (k.bindings.size() > caps.max_storage_bindings)
+            fail("{}: {} bindings, the device's limit is {}", what, k.bindings.size(), caps.max_storage_bindings);
+        if (k.params.size() * 4 > caps.max_param_bytes)
+            fail("{}: {} bytes of parameters, the device's limit is {}", what, k.params.size() * 4, caps.max_param_bytes);
+        const uint32_t wanted = k.required_subgroup_size;
+        const bool controlled = caps.subgroup_size_control && wanted >= caps.subgroup_min && wanted <= caps.subgroup_max;
+        const bool fixed = wanted == caps.subgroup_size && caps.subgroup_min == caps.subgroup_max;
+        if (wanted != 0 && !controlled && !fixed)
+            fail("{}: needs subgroups of {}, which the device cannot promise", what, wanted);
+    }
+
+    void check_table(TensorId id, const char* table) {
+        if (id.value >= program_.tensors.size()) fail("{}: {} tensor {} does not exist", place_, table, id.value);
+    }
+
+    void check_items(const std::vector<Item>& items, int depth) {
+        if (depth > max_repeat_depth) return fail("{}: repeats nest deeper than {}", place_, max_repeat_depth);
+        for (const Item& item : items) {
+            if (const Dispatch* d = std::get_if<Dispatch>(&item)) check_dispatch(*d);
+            if (const Copy* c = std::get_if<Copy>(&item)) check_copy(*c);
+            if (const Repeat* r = std::get_if<Repeat>(&item)) check_items(r->body, depth + 1);
+        }
+    }
+
+    void check_dispatch(const Dispatch& d) {
+        const std::string what = fmt::format("{}, dispatch '{}'", place_, d.label);
+        if (d.kernel.value >= program_.kernels.size()) return fail("{}: kernel {} does not exist", what, d.kernel.value);
+        const kir::Kernel& k = program_.kernel(d.kernel).kir;
+        for (size_t axis = 0; axis < 3; ++axis)
+            if (d.groups[axis] == 0 || d.groups[axis] > program_.caps.max_groups[axis])
+                fail("{}: {} workgroups on axis {}, allowed are 1 to {}", what, d.groups[axis], axis,
+                     program_.caps.max_groups[axis]);
+        if (d.params.size() != k.params.size())
+            fail("{}: {} parameter words, kernel '{}' takes {}", what, d.params.size(), k.name, k.params.size());
+        if (d.bindings.size() != k.bindings.size())
+            return fail("{}: {} bindings, kernel '{}' has {}", what, d.bindings.size(), k.name, k.bindings.size());
+        for (size_t i = 0; i < d.bindings.size(); ++i) check_binding(what, d.bindings[i], k.bindings[i]);
+        for (size_t i = 0; i < d.bindings.size(); ++i)
+            for (size_t j = 0; j < i; ++j) {
+                const BindingWindow &a = d.bindings[j], &b = d.bindings[i];
+                if ((a.access != kir::Access::read || b.access != kir::Access::read) && overlap(a, b))
+                    fail("{}: bindings '{}' and '{}' overlap and one is written", what, k.bindings[j].name, k.bindings[i].name);
+            }
+    }
+
+    void check_binding(std::string_view dispatch, const BindingWindow& w, const kir::Binding& binding) {
+        const std::string what = fmt::format("{}, binding '{}'", dispatch, binding.name);
+        const Caps& caps = program_.caps;
+        if (w.access != binding.access)
+            fail("{}: bound for {}, the kernel declares {}", what, kir::to_string(w.access), kir::to_string(binding.access));
+        if (!check_range(what, w.segment, w.offset, w.bytes)) return;
+        if (w.bytes == 0 || w.bytes % 4) fail("{}: window of {} bytes; it must be a positive multiple of 4", what, w.bytes);
+        if (w.bytes > caps.max_binding_bytes)
+            fail("{}: window of {} bytes, the device's limit is {}", what, w.bytes, caps.max_binding_bytes);
+        if (caps.offset_alignment != 0 && w.offset % caps.offset_alignment)
+            fail("{}: offset {} is no multiple of the device's {}", what, w.offset, caps.offset_alignment);
+        const uint64_t element = uint64_t(kir::byte_size(binding.scalar)) * binding.lanes;
+        if (binding.elements > w.bytes / element)
+            fail("{}: the kernel touches {} elements of {} bytes, the window has {} bytes", what, binding.elements, element,
+                 w.bytes);
+        if (w.access != kir::Access::read && program_.segment(w.segment).kind == SegmentKind::constant)
+            fail("{}: writes constant segment {}", what, w.segment.value);
+    }
+
+    void check_copy(const Copy& c) {
+        const std::string what = place_ + ", copy";
+        const bool usable = check_range(what + " source", c.source.segment, c.source.offset, c.source.bytes) &
+                            check_range(what + " target", c.target.segment, c.target.offset, c.target.bytes);
+        if (c.source.bytes != c.target.bytes) fail("{}: source has {} bytes, target {}", what, c.source.bytes, c.target.bytes);
+        if (c.source.bytes == 0 || (c.source.bytes | c.source.offset | c.target.offset) % 4)
+            fail("{}: sizes and offsets must be multiples of 4 and sizes above zero", what);
+        if (!usable) return;
+        if (overlap(c.source, c.target)) fail("{}: source and target overlap", what);
+        if (program_.segment(c.target.segment).kind == SegmentKind::constant)
+            fail("{}: writes constant segment {}", what, c.target.segment.value);
+    }
+
+    const Program& program_;
+    std::string place_, text_;
+    size_t count_ = 0;
+};
+
+}  // namespace
+
+Result<void> verify(const Program& program) { return Verifier(program).run(); }
+
+}  // namespace darner
