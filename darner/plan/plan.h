@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// plan(): graphs of primitives to a Program for given Caps. The steps are a list in plan.cpp: grouping, lowering to kernels,
+// memory, hazards. The plan depends on the graphs and the caps alone.
+#pragma once
+
+#include "darner/graph/graph.h"
+#include "darner/program/program.h"
+
+namespace darner {
+
+struct PlanOptions {
+    bool merge_windows = true;  // one dispatch for equal updates of role-contiguous tensors
+    bool fuse = true;           // off: every node is a kernel of its own (tests compare the two)
+    bool alias_scratch = true;  // off: no two scratch tensors share memory
+};
+
+// Graphs must be expanded (no composites) and concrete. Kernels come as KIR; code is emitted by runtime.
+// Errors list every reason: dtypes the device lacks, limits, tensors too large.
+Result<Program> plan(const Module& module, const Caps& caps, const PlanOptions& options = {});
+
+}  // namespace darner

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// compile() and Session: from a Module to something that runs. A Session owns a device's Executable: all named graphs of the
+// module over one State. Errors are values; a device-side failure comes out of wait(), read() or run().
+#pragma once
+
+#include "darner/device/device.h"
+#include "darner/graph/graph.h"
+#include "darner/io/array.h"
+#include "darner/plan/plan.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace darner {
+
+using NamedArrays = std::map<std::string, Array, std::less<>>;
+
+struct CompileOptions {
+    std::string device;                 // as --device: "" is the best present, "vulkan", "vulkan:1", "interp"
+    std::shared_ptr<Device> open;       // an open device instead of `device`
+    PlanOptions plan;
+    bool run_init = true;               // run the module's `init` graph, if it has one, right after loading
+    uint64_t seed = 0;                  // written to the state param `seed` (two words) before init
+    // What Caps to plan for, from what the device has: tests cut limits down here.
+    std::function<Caps(Caps)> restrict_caps;
+};
+
+class Session {
+public:
+    Session(std::shared_ptr<Device> device, std::shared_ptr<const Program> program, std::unique_ptr<Executable> executable);
+    Session(Session&&) = default;
+    Session& operator=(Session&&) = default;
+
+    const Program& program() const { return *program_; }
+    const DeviceInfo& device() const { return device_->info(); }
+    const PlanReport* report(std::string_view graph) const;
+
+    // State (params, moments, counters, data) and inputs by name. Types must be equal; the error says both.
+    Result<void> write(std::string_view name, const Array& value);
+    Result<Array> read(std::string_view name);   // state or an output of the last run; waits
+    // The host's Array types of what a graph wants and gives.
+    std::vector<std::string> inputs(std::string_view graph) const;
+    std::vector<std::string> outputs(std::string_view graph) const;
+    std::vector<std::string> state() const;
+
+    // Writes the inputs, runs the graph once, waits and reads its outputs.
+    Result<NamedArrays> run(std::string_view graph, const NamedArrays& inputs = {});
+    // Queues `steps` runs and returns at once; inputs keep what was written last.
+    Result<void> submit(std::string_view graph, uint32_t steps);
+    Result<void> wait();
+    Result<std::vector<DispatchTime>> profile(std::string_view graph);
+
+    // Safetensors of all state but role `data`; `load` by name: strict wants exactly these names, else it takes what is there.
+    Result<void> save(const std::string& path);
+    Result<void> load(const std::string& path, bool strict = true);
+
+private:
+    Result<TensorId> find(std::string_view name, std::string_view graph = {}) const;
+    Result<uint32_t> entry(std::string_view graph) const;
+    std::shared_ptr<Device> device_;
+    std::shared_ptr<const Program> program_;
+    std::unique_ptr<Executable> executable_;
+    std::string last_graph_;
+};
+
+// The pipeline: expand, cleanup, plan, emit, load, init.
+Result<Session> compile(const Module& module, const CompileOptions& options = {});
+
+// The same without a device to run on: the Program for given caps (all code kinds emitted that caps.code names).
+Result<Program> compile_program(const Module& module, const Caps& caps, const PlanOptions& options = {});
+
+}  // namespace darner
