@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+// Creates the logical device with every feature that PhysicalDevice found and Caps promise.
+#include "darner/device/vulkan/context.h"
+
+#include "darner/device/vulkan/pipeline_cache.h"
+
+#include <fmt/format.h>
+
+namespace darner::vulkan {
+
+Context::Context() = default;
+
+Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<Instance> instance, PhysicalDevice physical) {
+    std::shared_ptr<Context> context(new Context);
+    context->instance_ = std::move(instance);
+    context->physical_ = std::move(physical);
+    TRY(context->create_device());
+    TRY(context->pipeline_cache_, PipelineCache::open(*context, PipelineCache::default_path(context->physical_.properties)));
+    // The self-test of DESIGN section 8 belongs here: it may clear features in physical_.info.caps before anyone reads them.
+    return context;
+}
+
+Result<void> Context::create_device() {
+    const Caps& caps = physical_.info.caps;
+    std::vector<const char*> extensions;
+    VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
+    VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceSubgroupSizeControlFeatures sizes{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
+    CooperativeMatrixFeatures matrices;
+    Bfloat16Features bfloat16;
+    features.pNext = &v11;
+    v11.pNext = &v12;
+    void** next = &v12.pNext;
+    v11.storageBuffer16BitAccess = caps.f16_storage;
+    v12.shaderFloat16 = caps.f16_arithmetic;
+    v12.vulkanMemoryModel = v12.vulkanMemoryModelDeviceScope = caps.vulkan_memory_model;
+    v12.shaderSubgroupExtendedTypes = physical_.subgroup_extended_types;
+    v12.timelineSemaphore = VK_TRUE;
+    if (caps.subgroup_size_control) {
+        sizes.subgroupSizeControl = VK_TRUE;
+        sizes.computeFullSubgroups = physical_.full_subgroups;
+        *next = &sizes;
+        next = &sizes.pNext;
+        if (physical_.subgroup_control_extension) extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    }
+    if (physical_.cooperative_matrix) {
+        matrices.cooperative_matrix = VK_TRUE;
+        *next = &matrices;
+        next = &matrices.pNext;
+        extensions.push_back(cooperative_matrix_extension);
+    }
+    if (physical_.bfloat16) {
+        bfloat16.type = bfloat16.cooperative_matrix = VK_TRUE;
+        *next = &bfloat16;
+        extensions.push_back(bfloat16_extension);
+    }
+
+    const float priority = 1;
+    VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+    queue.queueFamilyIndex = physical_.queue_family;
+    queue.queueCount = 1;
+    queue.pQueuePriorities = &priority;
+    VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+    info.pNext = &features;
+    info.queueCreateInfoCount = 1;
+    info.pQueueCreateInfos = &queue;
+    info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+    info.ppEnabledExtensionNames = extensions.data();
+    if (const VkResult r = instance_->vk().CreateDevice(physical_.handle, &info, nullptr, &device_); r != VK_SUCCESS)
+        return vulkan_error(r, "opening " + physical_.info.name);
+    Result<DeviceFunctions> functions = load_functions(instance_->vk(), device_, instance_->debug_utils());
+    if (!functions) return functions.error();
+    vk_ = *functions;
+    vk_.GetDeviceQueue(device_, physical_.queue_family, 0, &queue_);
+    return {};
+}
+
+VkResult Context::submit(const VkSubmitInfo& info) const {
+    std::lock_guard lock(queue_mutex_);
+    return vk_.QueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+}
+
+void Context::name_object(VkObjectType type, uint64_t handle, const std::string& name) const {
+    if (!vk_.SetDebugUtilsObjectNameEXT) return;
+    VkDebugUtilsObjectNameInfoEXT info{VK_STRUCTURE_TYPE_DEBUG_UTILS_OBJECT_NAME_INFO_EXT};
+    info.objectType = type;
+    info.objectHandle = handle;
+    info.pObjectName = name.c_str();
+    vk_.SetDebugUtilsObjectNameEXT(device_, &info);  // a name that does not stick is no failure
+}
+
+Context::~Context() {
+    pipeline_cache_.reset();
+    if (device_ != VK_NULL_HANDLE && vk_.DestroyDevice) vk_.DestroyDevice(device_, nullptr);
+}
+
+}  // namespace darner::vulkan
