@@ -1,17 +1,31 @@
-# What is built on top of the layers: the darner command, tests over several layers, examples.
+# What is built on top of the layers: the darner command, the examples, tests over several layers.
 if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
   find_package(CLI11 REQUIRED)
   file(GLOB cli_sources CONFIGURE_DEPENDS cli/*.cpp)
   add_executable(darner ${cli_sources})
-  target_link_libraries(darner PRIVATE darner_options ${DARNER_LAYERS} CLI11::CLI11)
+  target_link_libraries(darner PRIVATE darner_options ${DARNER_LAYERS} CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
+  target_compile_definitions(darner PRIVATE DARNER_VERSION="${PROJECT_VERSION}")
 endif()
+
+# Each examples/NAME.cpp is the program bin/example_NAME.
+file(GLOB example_sources CONFIGURE_DEPENDS examples/*.cpp)
+set(DARNER_EXAMPLES "")
+foreach(source ${example_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(example_${name} EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(example_${name} PRIVATE darner_options ${DARNER_LAYERS})
+  list(APPEND DARNER_EXAMPLES example_${name})
+endforeach()
 
 if(DARNER_TESTS)
   file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cpp)
   if(test_sources)
     add_executable(whole_test ${test_sources})
-    target_link_libraries(whole_test PRIVATE darner_options ${DARNER_LAYERS} GTest::gtest GTest::gmock GTest::gtest_main)
+    target_link_libraries(whole_test PRIVATE darner_options ${DARNER_LAYERS} fmt::fmt nlohmann_json::nlohmann_json
+                          GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(whole_test PRIVATE DARNER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" DARNER_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    # These tests run the programs.
+    add_dependencies(whole_test darner ${DARNER_EXAMPLES})
     add_test(NAME whole COMMAND whole_test)
   endif()
 endif()

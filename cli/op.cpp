@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+// darner op list and op show: the op table as text. Everything printed is read from the entries.
+#include "cli/command.h"
+#include "darner/base/nearest.h"
+#include "darner/graph/op_def.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace darner::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class... Fs>
+struct Overloaded : Fs... {
+    using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+std::string gradient_kind(const OpDef& op) {
+    return std::visit(Overloaded{[](const ZeroGrad&) { return "zero"; }, [](const Deriv&) { return "deriv"; },
+                                 [](const Linear&) { return "linear"; }, [](const Bilinear&) { return "bilinear"; },
+                                 [](const CustomGrad&) { return "custom"; }, [](const ByExpansion&) { return "by_expansion"; }},
+                      op.grad);
+}
+
+std::string lowering_kind(const OpDef& op) {
+    using std::string;
+    return std::visit(
+        Overloaded{[](const MapLower&) { return string("map"); }, [](const ReduceLower&) { return string("reduce"); },
+                   [](const ViewLower&) { return string("view"); }, [](const IndexLower&) { return string("index"); },
+                   [](const ContractLower&) { return string("contract"); },
+                   [](const KernelLower& kernel) { return fmt::format("kernel {}", kernel.name); },
+                   [](const ExpandLower&) { return string("expand"); }},
+        op.lower);
+}
+
+// "cross_entropy(logits, labels, axis=-1, reduction=mean)": required attributes show their kind, optional operands a "?".
+std::string signature(const OpDef& op) {
+    std::string inside;
+    const auto add = [&](const std::string& part) { inside += (inside.empty() ? "" : ", ") + part; };
+    for (const OperandDef& operand : op.operands)
+        add(std::string(operand.name) + (operand.optional ? "?" : "") + (operand.variadic ? "..." : ""));
+    for (const AttrDef& attr : op.attrs)
+        add(fmt::format("{}={}", attr.name,
+                        attr.default_text.empty() ? fmt::format("<{}>", to_string(attr.kind)) : attr.default_text));
+    return fmt::format("{}({})", op.name, inside);
+}
+
+Json to_json(const OpDef& op) {
+    Json operands = Json::array(), attrs = Json::array();
+    for (const OperandDef& operand : op.operands)
+        operands.push_back({{"name", operand.name}, {"optional", operand.optional}, {"variadic", operand.variadic}});
+    for (const AttrDef& attr : op.attrs) {
+        Json item{{"name", attr.name}, {"kind", to_string(attr.kind)}, {"required", attr.default_text.empty()}};
+        if (!attr.default_text.empty()) item["default"] = attr.default_text;
+        if (!attr.choices.empty()) item["choices"] = attr.choices;
+        item["doc"] = attr.doc;
+        attrs.push_back(std::move(item));
+    }
+    Json out{{"name", op.name},
+             {"doc", op.doc},
+             {"signature", signature(op)},
+             {"operands", operands},
+             {"attributes", attrs},
+             {"gradient", gradient_kind(op)},
+             {"lowering", lowering_kind(op)}};
+    if (op.is_map()) out["ulp"] = op.ulp;
+    if (!op.onnx.empty()) out["onnx"] = op.onnx;
+    return out;
+}
+
+Result<void> list_ops(bool json) {
+    if (json) {
+        Json out = Json::array();
+        for (const OpDef* op : op_registry().all()) out.push_back(to_json(*op));
+        fmt::print("{}\n", out.dump());
+        return {};
+    }
+    size_t width = 0;
+    for (const OpDef* op : op_registry().all()) width = std::max(width, op->name.size());
+    for (const OpDef* op : op_registry().all()) fmt::print("{:<{}}  {}\n", op->name, width, op->doc);
+    return {};
+}
+
+void print_attr(const AttrDef& attr) {
+    std::string kind = attr.choices.empty() ? to_string(attr.kind) : std::string(attr.choices);
+    const std::string standard = attr.default_text.empty() ? "required" : fmt::format("default {}", attr.default_text);
+    fmt::print("    {}: {}, {}{}\n", attr.name, kind, standard, attr.doc.empty() ? "" : fmt::format(". {}", attr.doc));
+}
+
+void print_op(const OpDef& op) {
+    fmt::print("{}\n  {}\n", signature(op), op.doc);
+    if (!op.operands.empty()) fmt::print("  operands\n");
+    for (const OperandDef& operand : op.operands)
+        fmt::print("    {}{}\n", operand.name, operand.optional ? ": may be left out" : operand.variadic ? ": one or more" : "");
+    if (!op.attrs.empty()) fmt::print("  attributes\n");
+    for (const AttrDef& attr : op.attrs) print_attr(attr);
+    fmt::print("  gradient  {}\n  lowering  {}\n", gradient_kind(op), lowering_kind(op));
+    if (op.is_map())
+        fmt::print("  error     {}\n", op.ulp == 0 ? std::string("exact") : fmt::format("at most {} ULP in f32", op.ulp));
+    fmt::print("  ONNX      {}\n", op.onnx.empty() ? "no operator means the same" : op.onnx);
+}
+
+Result<void> show_op(const std::string& name, bool json) {
+    const OpDef* op = op_registry().find(name);
+    if (op == nullptr) {
+        const std::string near = op_registry().nearest(name);
+        return with_hint(invalid(fmt::format("[op] there is no op \"{}\"", name)),
+                         near.empty() ? "darner op list shows all" : fmt::format("did you mean \"{}\"?", near));
+    }
+    if (json)
+        fmt::print("{}\n", to_json(*op).dump());
+    else
+        print_op(*op);
+    return {};
+}
+
+struct OpOptions {
+    std::string name;
+    bool json = false;
+};
+
+}  // namespace
+
+void add_op(CommandLine& line) {
+    CLI::App& op = line.add_group("op", "List, describe and check the ops that graphs are made of");
+    op.footer("Example:\n  darner op show rms_norm");
+
+    auto list_options = std::make_shared<OpOptions>();
+    CLI::App& list = line.add(op, "list", "All ops, a line each", "darner op list");
+    add_json(list, list_options->json);
+    line.on_run(list, [list_options] { return list_ops(list_options->json); });
+
+    auto show_options = std::make_shared<OpOptions>();
+    CLI::App& show = line.add(op, "show", "What one op does, takes and how it is differentiated", "darner op show rms_norm");
+    show.add_option("NAME", show_options->name, "Name of the op")->required()->type_name("");
+    add_json(show, show_options->json);
+    line.on_run(show, [show_options] { return show_op(show_options->name, show_options->json); });
+
+    add_op_check(line, op);
+}
+
+}  // namespace darner::cli
