@@ -11,9 +11,9 @@ namespace darner {
 
 }  // namespace darner
 
-#define CHECK(condition, ...)                                                                        \
-    do {                                                                                             \
-        if (!(condition)) [[unlikely]]                                                               \
+#define CHECK(condition, ...)                                                                                           \
+    do {                                                                                                                \
+        if (!(condition)) [[unlikely]]                                                                                  \
             ::darner::bug(__FILE__, __LINE__, std::string("CHECK failed: " #condition " ") + std::string{__VA_ARGS__}); \
     } while (false)
 

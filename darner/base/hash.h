@@ -20,10 +20,7 @@ public:
         state_ ^= state_ >> 29;
     }
     template <class T>
-        requires(std::is_integral_v<T> || std::is_enum_v<T>)
-    void add(T v) {
-        word(static_cast<uint64_t>(v));
-    }
+    requires(std::is_integral_v<T> || std::is_enum_v<T>) void add(T v) { word(static_cast<uint64_t>(v)); }
     void add(double v) { word(std::bit_cast<uint64_t>(v)); }
     void add(std::string_view s) {
         word(s.size());

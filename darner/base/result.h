@@ -98,9 +98,9 @@ private:
 #define DARNER_CONCAT(a, b) DARNER_CONCAT_(a, b)
 #define DARNER_TRY_VOID(tmp, expr) \
     if (auto tmp = (expr); !tmp) return std::move(tmp).error()
-#define DARNER_TRY_DECL(tmp, decl, expr)        \
-    auto tmp = (expr);                          \
-    if (!tmp) return std::move(tmp).error();    \
+#define DARNER_TRY_DECL(tmp, decl, expr)     \
+    auto tmp = (expr);                       \
+    if (!tmp) return std::move(tmp).error(); \
     decl = std::move(*tmp)
 #define DARNER_TRY_1(expr) DARNER_TRY_VOID(DARNER_CONCAT(try_result_, __COUNTER__), expr)
 #define DARNER_TRY_2(decl, expr) DARNER_TRY_DECL(DARNER_CONCAT(try_result_, __COUNTER__), decl, expr)
