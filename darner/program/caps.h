@@ -42,6 +42,7 @@ struct Caps {
     uint32_t subgroup_min = 0, subgroup_max = 0;  // 0: no subgroup operations
     uint32_t subgroup_size = 0;                   // what a kernel gets when it asks for none
     bool subgroup_size_control = false;
+    bool subgroup_shuffle = false;               // shuffles and arithmetic over a subgroup
     bool f16_storage = false, f16_arithmetic = false, bf16_coop = false;
     bool vulkan_memory_model = false;
     std::vector<CoopShape> coop_shapes;
@@ -51,6 +52,10 @@ struct Caps {
     double copy_bytes_per_second = 0, f32_flops = 0, dispatch_seconds = 0, barrier_seconds = 0;
 
     bool barriers_are_dear() const { return kind == DeviceKind::cpu; }
+    // The subgroup size that a kernel can count on, 0 when there is none: fixed by the device or required by the kernel.
+    uint32_t known_subgroup_size() const {
+        return subgroup_shuffle && (subgroup_size_control || subgroup_min == subgroup_max) ? subgroup_size : 0;
+    }
 };
 
 // The defaults that every WebGPU device grants; also what tests cut other devices down to.

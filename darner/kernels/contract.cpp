@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "darner/kernels/contract.h"
+
+#include "darner/base/check.h"
+
+#include <algorithm>
+
+namespace darner::kernels {
+
+using kir::Builder;
+using kir::Expr;
+using Values = Builder::Values;
+
+namespace {
+
+Expr multiply_add(Builder& b, Expr a, Expr c, Expr sum) {
+    return a.type().scalar == kir::Scalar::f32 ? b.fma(a, c, sum) : a * c + sum;
+}
+
+// What both forms share: which outputs an invocation owns, and the guarded stores.
+class ContractBuilder {
+public:
+    ContractBuilder(Builder& b, const ContractSpec& spec, const ContractShape& shape) : b_(b), spec_(spec), shape_(shape) {
+        b.workgroup_size(shape.threads_n, shape.threads_m);
+        const uint32_t tiles_m = static_cast<uint32_t>(ceil_div(spec.m, shape.tile_m()));
+        const uint32_t tiles_n = static_cast<uint32_t>(ceil_div(spec.n, shape.tile_n()));
+        const Expr workgroup = linear_workgroup(b, shape.grid);
+        // A grid folded with a few workgroups too many: those repeat the last one's loads and store nothing.
+        if (!shape.grid.exact()) real_ = workgroup < shape.grid.used;
+        const Expr tile = b.min(workgroup, b.u32(shape.grid.used - 1));
+        first_n_ = (tile % tiles_n) * shape.tile_n();
+        first_m_ = (tile / tiles_n % tiles_m) * shape.tile_m();
+        batch_ = tile / (tiles_n * tiles_m);
+        thread_n_ = b.local_id(0);
+        thread_m_ = b.local_id(1);
+    }
+
+    void build() {
+        if (spec_.k == 0) return store(Values(shape_.rows * shape_.cols, zero()));
+        store(shape_.tiled ? tiled() : registers());
+    }
+
+private:
+    Expr zero() { return b_.constant({spec_.scalar}, 0); }
+    // Rows of an invocation are neighbours, so that it reads them together; columns are a workgroup's width apart, so that
+    // neighbouring invocations read and write neighbours.
+    Expr row(uint32_t i) { return first_m_ + thread_m_ * shape_.rows + i; }
+    Expr col(uint32_t j) { return first_n_ + thread_n_ + j * shape_.threads_n; }
+    Expr clamp(Expr v, uint32_t limit) { return b_.min(v, b_.u32(limit - 1)); }
+
+    Values accumulate(Values sums, const Values& a, const Values& c) {
+        for (uint32_t i = 0; i < shape_.rows; ++i)
+            for (uint32_t j = 0; j < shape_.cols; ++j)
+                sums[i * shape_.cols + j] = multiply_add(b_, a[i], c[j], sums[i * shape_.cols + j]);
+        return sums;
+    }
+
+    Values step(Values sums, Expr k) {
+        Values a, c;
+        for (uint32_t i = 0; i < shape_.rows; ++i) a.push_back(spec_.load_a(b_, batch_, clamp(row(i), spec_.m), k));
+        for (uint32_t j = 0; j < shape_.cols; ++j) c.push_back(spec_.load_b(b_, batch_, k, clamp(col(j), spec_.n)));
+        return accumulate(std::move(sums), a, c);
+    }
+
+    Values registers() {
+        Values sums(shape_.rows * shape_.cols, zero());
+        const uint32_t whole = spec_.k / shape_.depth * shape_.depth;
+        if (whole > 0) {
+            sums = b_.loop(b_.u32(0), b_.u32(whole), b_.u32(shape_.depth), sums, [&](Expr k0, const Values& carried) {
+                Values next = carried;
+                for (uint32_t u = 0; u < shape_.depth; ++u) next = step(std::move(next), k0 + u);
+                return next;
+            });
+        }
+        for (uint32_t k = whole; k < spec_.k; ++k) sums = step(std::move(sums), b_.u32(k));
+        return sums;
+    }
+
+    // One tile of an operand into workgroup memory, laid out [k][outer] with a skew against bank conflicts.
+    struct Stage {
+        kir::ArrayRef array;
+        uint32_t outer, stride;
+        bool k_fastest;
+    };
+
+    void fill(const Stage& stage, Expr k0, const std::function<Expr(Expr outer, Expr k)>& load) {
+        const uint32_t threads = shape_.threads_m * shape_.threads_n;
+        const uint32_t elements = stage.outer * shape_.depth;
+        const Expr thread = thread_m_ * shape_.threads_n + thread_n_;
+        for (uint32_t first = 0; first < elements; first += threads) {
+            const Expr e = thread + first;
+            when_below(b_, e, elements, [&] {
+                const Expr k = stage.k_fastest ? e % shape_.depth : e / stage.outer;
+                const Expr outer = stage.k_fastest ? e / shape_.depth : e % stage.outer;
+                Expr at = k0 + k;
+                Expr value = {};
+                if (spec_.k % shape_.depth == 0) {
+                    value = load(outer, b_.assume_max(at, spec_.k - 1));
+                } else {
+                    // Zero on both sides: a product with a value read twice must not bring in an infinity.
+                    value = b_.select(at < spec_.k, load(outer, clamp(at, spec_.k)), zero());
+                }
+                b_.store(stage.array, k * stage.stride + outer, value);
+            });
+        }
+    }
+
+    Values tiled() {
+        const Stage a{b_.workgroup_array("a_tile", {spec_.scalar}, shape_.depth * (shape_.tile_m() + 1)), shape_.tile_m(),
+                      shape_.tile_m() + 1, spec_.a_k_contiguous};
+        const Stage c{b_.workgroup_array("b_tile", {spec_.scalar}, shape_.depth * (shape_.tile_n() + 1)), shape_.tile_n(),
+                      shape_.tile_n() + 1, !spec_.b_n_contiguous};
+        return b_.loop(b_.u32(0), b_.u32(spec_.k), b_.u32(shape_.depth), Values(shape_.rows * shape_.cols, zero()),
+                       [&](Expr k0, const Values& carried) {
+                           fill(a, k0, [&](Expr m, Expr k) { return spec_.load_a(b_, batch_, clamp(first_m_ + m, spec_.m), k); });
+                           fill(c, k0, [&](Expr n, Expr k) { return spec_.load_b(b_, batch_, k, clamp(first_n_ + n, spec_.n)); });
+                           b_.barrier();
+                           Values sums = carried;
+                           for (uint32_t k = 0; k < shape_.depth; ++k) {
+                               Values left, right;
+                               for (uint32_t i = 0; i < shape_.rows; ++i)
+                                   left.push_back(b_.load(a.array, thread_m_ * shape_.rows + (k * a.stride + i)));
+                               for (uint32_t j = 0; j < shape_.cols; ++j)
+                                   right.push_back(b_.load(c.array, thread_n_ + (k * c.stride + j * shape_.threads_n)));
+                               sums = accumulate(std::move(sums), left, right);
+                           }
+                           b_.barrier();
+                           return sums;
+                       });
+    }
+
+    void store(const Values& sums) {
+        for (uint32_t i = 0; i < shape_.rows; ++i)
+            for (uint32_t j = 0; j < shape_.cols; ++j) {
+                const Expr m = row(i), n = col(j);
+                Expr guard = real_;
+                const auto also = [&](Expr test) { guard = guard.valid() ? (guard & test) : test; };
+                if (b_.max_of(m) >= spec_.m) also(m < spec_.m);
+                if (b_.max_of(n) >= spec_.n) also(n < spec_.n);
+                const auto write = [&] {
+                    spec_.store(b_, batch_, clamp(m, spec_.m), clamp(n, spec_.n), sums[i * shape_.cols + j]);
+                };
+                if (guard.valid()) b_.when(guard, write);
+                else write();
+            }
+    }
+
+    Builder& b_;
+    const ContractSpec& spec_;
+    const ContractShape& shape_;
+    Expr first_m_, first_n_, batch_, thread_m_, thread_n_, real_;
+};
+
+}  // namespace
+
+std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps) {
+    ContractShape shape;
+    if (caps.barriers_are_dear()) {
+        shape.tiled = false;
+        shape.threads_m = 1;
+        shape.threads_n = std::max(1u, caps.known_subgroup_size() != 0 ? caps.known_subgroup_size() : 8u);
+        shape.rows = std::min(8u, power_of_two_at_least(m));
+        shape.cols = std::min(4u, power_of_two_at_least(static_cast<uint32_t>(ceil_div(n, shape.threads_n))));
+        shape.depth = k % 4 == 0 ? 4 : 2;
+    } else {
+        // Halve the tile until there are enough of them to fill the device, or the output fills no more of it.
+        const auto tiles = [&] { return batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()); };
+        while (shape.rows > 1 && (m <= shape.tile_m() / 2 || tiles() < caps.compute_units)) shape.rows /= 2;
+        while (shape.cols > 1 && (n <= shape.tile_n() / 2 || tiles() < caps.compute_units)) shape.cols /= 2;
+        while (shape.threads_m * shape.threads_n > caps.max_invocations) shape.threads_m /= 2;
+        while ((shape.tile_m() + shape.tile_n() + 2) * shape.depth * 4 > caps.max_workgroup_bytes) shape.depth /= 2;
+    }
+    const auto grid = fold(batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()), caps);
+    if (!grid) return std::nullopt;
+    shape.grid = *grid;
+    return shape;
+}
+
+void build_contract(Builder& b, const ContractSpec& spec, const ContractShape& shape) { ContractBuilder(b, spec, shape).build(); }
+
+}  // namespace darner::kernels
