@@ -42,7 +42,7 @@ struct Caps {
     uint32_t subgroup_min = 0, subgroup_max = 0;  // 0: no subgroup operations
     uint32_t subgroup_size = 0;                   // what a kernel gets when it asks for none
     bool subgroup_size_control = false;
-    bool subgroup_shuffle = false;               // shuffles and arithmetic over a subgroup
+    bool subgroup_shuffle = false;  // shuffles and arithmetic over a subgroup
     bool f16_storage = false, f16_arithmetic = false, bf16_coop = false;
     bool vulkan_memory_model = false;
     std::vector<CoopShape> coop_shapes;

@@ -129,5 +129,7 @@ std::string to_text(const Program& program);
 // Ranges within segments, alignment, binding counts against the kernels, overlap of bindings in one dispatch, groups against
 // caps. All violations at once.
 Result<void> verify(const Program& program);
+// The same against the limits of a device that the Program may not have been planned for.
+Result<void> verify(const Program& program, const Caps& caps);
 
 }  // namespace darner

@@ -30,7 +30,7 @@ bool overlap(const BindingWindow& a, const BindingWindow& b) {
 
 class Verifier {
 public:
-    explicit Verifier(const Program& program) : program_(program) {}
+    Verifier(const Program& program, const Caps& caps) : program_(program), caps_(caps) {}
 
     Result<void> run() {
         for (size_t i = 0; i < program_.segments.size(); ++i) check_segment(i);
@@ -72,8 +72,8 @@ private:
 
     void check_segment(size_t index) {
         const Segment& s = program_.segments[index];
-        if (s.bytes > program_.caps.max_segment_bytes)
-            fail("segment {}: {} bytes, the device's limit is {}", index, s.bytes, program_.caps.max_segment_bytes);
+        if (s.bytes > caps_.max_segment_bytes)
+            fail("segment {}: {} bytes, the device's limit is {}", index, s.bytes, caps_.max_segment_bytes);
         if (s.bytes % allocation_alignment)
             fail("segment {}: {} bytes is no multiple of {}", index, s.bytes, allocation_alignment);
     }
@@ -102,27 +102,26 @@ private:
     }
 
     void check_kernel(const kir::Kernel& k) {
-        const Caps& caps = program_.caps;
         const std::string what = fmt::format("kernel '{}'", k.name);
         uint64_t invocations = 1;
         for (size_t axis = 0; axis < 3; ++axis) {
             const uint32_t size = k.workgroup_size[axis];
-            if (size == 0 || size > caps.max_workgroup_size[axis])
-                fail("{}: workgroup size {} on axis {}, allowed are 1 to {}", what, size, axis, caps.max_workgroup_size[axis]);
+            if (size == 0 || size > caps_.max_workgroup_size[axis])
+                fail("{}: workgroup size {} on axis {}, allowed are 1 to {}", what, size, axis, caps_.max_workgroup_size[axis]);
             invocations *= size;
         }
-        if (invocations > caps.max_invocations)
-            fail("{}: {} invocations a workgroup, the device's limit is {}", what, invocations, caps.max_invocations);
-        if (k.workgroup_bytes() > caps.max_workgroup_bytes)
+        if (invocations > caps_.max_invocations)
+            fail("{}: {} invocations a workgroup, the device's limit is {}", what, invocations, caps_.max_invocations);
+        if (k.workgroup_bytes() > caps_.max_workgroup_bytes)
             fail("{}: {} bytes of workgroup memory, the device's limit is {}", what, k.workgroup_bytes(),
-                 caps.max_workgroup_bytes);
-        if (k.bindings.size() > caps.max_storage_bindings)
-            fail("{}: {} bindings, the device's limit is {}", what, k.bindings.size(), caps.max_storage_bindings);
-        if (k.params.size() * 4 > caps.max_param_bytes)
-            fail("{}: {} bytes of parameters, the device's limit is {}", what, k.params.size() * 4, caps.max_param_bytes);
+                 caps_.max_workgroup_bytes);
+        if (k.bindings.size() > caps_.max_storage_bindings)
+            fail("{}: {} bindings, the device's limit is {}", what, k.bindings.size(), caps_.max_storage_bindings);
+        if (k.params.size() * 4 > caps_.max_param_bytes)
+            fail("{}: {} bytes of parameters, the device's limit is {}", what, k.params.size() * 4, caps_.max_param_bytes);
         const uint32_t wanted = k.required_subgroup_size;
-        const bool controlled = caps.subgroup_size_control && wanted >= caps.subgroup_min && wanted <= caps.subgroup_max;
-        const bool fixed = wanted == caps.subgroup_size && caps.subgroup_min == caps.subgroup_max;
+        const bool controlled = caps_.subgroup_size_control && wanted >= caps_.subgroup_min && wanted <= caps_.subgroup_max;
+        const bool fixed = wanted == caps_.subgroup_size && caps_.subgroup_min == caps_.subgroup_max;
         if (wanted != 0 && !controlled && !fixed)
             fail("{}: needs subgroups of {}, which the device cannot promise", what, wanted);
     }
@@ -145,9 +144,8 @@ private:
         if (d.kernel.value >= program_.kernels.size()) return fail("{}: kernel {} does not exist", what, d.kernel.value);
         const kir::Kernel& k = program_.kernel(d.kernel).kir;
         for (size_t axis = 0; axis < 3; ++axis)
-            if (d.groups[axis] == 0 || d.groups[axis] > program_.caps.max_groups[axis])
-                fail("{}: {} workgroups on axis {}, allowed are 1 to {}", what, d.groups[axis], axis,
-                     program_.caps.max_groups[axis]);
+            if (d.groups[axis] == 0 || d.groups[axis] > caps_.max_groups[axis])
+                fail("{}: {} workgroups on axis {}, allowed are 1 to {}", what, d.groups[axis], axis, caps_.max_groups[axis]);
         if (d.params.size() != k.params.size())
             fail("{}: {} parameter words, kernel '{}' takes {}", what, d.params.size(), k.name, k.params.size());
         if (d.bindings.size() != k.bindings.size())
@@ -163,15 +161,14 @@ private:
 
     void check_binding(std::string_view dispatch, const BindingWindow& w, const kir::Binding& binding) {
         const std::string what = fmt::format("{}, binding '{}'", dispatch, binding.name);
-        const Caps& caps = program_.caps;
         if (w.access != binding.access)
             fail("{}: bound for {}, the kernel declares {}", what, kir::to_string(w.access), kir::to_string(binding.access));
         if (!check_range(what, w.segment, w.offset, w.bytes)) return;
         if (w.bytes == 0 || w.bytes % 4) fail("{}: window of {} bytes; it must be a positive multiple of 4", what, w.bytes);
-        if (w.bytes > caps.max_binding_bytes)
-            fail("{}: window of {} bytes, the device's limit is {}", what, w.bytes, caps.max_binding_bytes);
-        if (caps.offset_alignment != 0 && w.offset % caps.offset_alignment)
-            fail("{}: offset {} is no multiple of the device's {}", what, w.offset, caps.offset_alignment);
+        if (w.bytes > caps_.max_binding_bytes)
+            fail("{}: window of {} bytes, the device's limit is {}", what, w.bytes, caps_.max_binding_bytes);
+        if (caps_.offset_alignment != 0 && w.offset % caps_.offset_alignment)
+            fail("{}: offset {} is no multiple of the device's {}", what, w.offset, caps_.offset_alignment);
         const uint64_t element = uint64_t(kir::byte_size(binding.scalar)) * binding.lanes;
         if (binding.elements > w.bytes / element)
             fail("{}: the kernel touches {} elements of {} bytes, the window has {} bytes", what, binding.elements, element,
@@ -194,12 +191,15 @@ private:
     }
 
     const Program& program_;
+    const Caps& caps_;
     std::string place_, text_;
     size_t count_ = 0;
 };
 
 }  // namespace
 
-Result<void> verify(const Program& program) { return Verifier(program).run(); }
+Result<void> verify(const Program& program) { return verify(program, program.caps); }
+
+Result<void> verify(const Program& program, const Caps& caps) { return Verifier(program, caps).run(); }
 
 }  // namespace darner
