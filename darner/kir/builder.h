@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <initializer_list>
-#include <map>
 #include <string_view>
 
 namespace darner::kir {
@@ -24,14 +23,19 @@ struct Expr {
     const Type& type() const;
 };
 
-struct BindingRef { uint32_t index = 0; };
-struct ArrayRef { uint32_t index = 0; };
+struct BindingRef {
+    uint32_t index = 0;
+};
+struct ArrayRef {
+    uint32_t index = 0;
+};
 
 class Builder {
 public:
     explicit Builder(std::string name);
     Builder(const Builder&) = delete;
     Builder& operator=(const Builder&) = delete;
+    ~Builder();
 
     // Declarations. A binding's index is its slot in the dispatch.
     void workgroup_size(uint32_t x, uint32_t y = 1, uint32_t z = 1);
@@ -54,7 +58,8 @@ public:
     Expr subgroup_id();
     Expr lane_id();
     Expr subgroup_size();
-    // States that a u32 value is at most `max`; the caller vouches for it.
+    // States that a u32 value is at most `max`, up to the end of the current block; the caller vouches for it. (A branch on
+    // `x < n` states it for its own `then` block.)
     Expr assume_max(Expr v, uint32_t max);
     uint32_t max_of(Expr v) const;  // known upper bound of a u32 value
     bool is_constant(Expr v) const;
@@ -89,8 +94,8 @@ public:
     Expr make_vector(std::initializer_list<Expr> parts);
     Expr make_vector(std::span<const Expr> parts);
     Expr extract(Expr vector, uint32_t lane);
-    Expr pack_half2(Expr low, Expr high);      // two f32, rounded to nearest even -> u32
-    Expr unpack_half2(Expr word);              // u32 -> vec2<f32>
+    Expr pack_half2(Expr low, Expr high);  // two f32, rounded to nearest even -> u32
+    Expr unpack_half2(Expr word);          // u32 -> vec2<f32>
 
     // Memory. Loads from `read` bindings are pure: equal loads in one scope are one load.
     Expr load(BindingRef binding, Expr index);
@@ -103,7 +108,8 @@ public:
 
     // Control. `loop` runs for index = low; index < high; index += step (u32) and gives the carried values at the end.
     using Values = std::vector<Expr>;
-    Values loop(Expr low, Expr high, Expr step, Values init, const std::function<Values(Expr index, const Values& carried)>& body);
+    Values loop(Expr low, Expr high, Expr step, Values init,
+                const std::function<Values(Expr index, const Values& carried)>& body);
     void loop(Expr low, Expr high, Expr step, const std::function<void(Expr index)>& body);
     Values branch(Expr condition, const std::function<Values()>& then, const std::function<Values()>& otherwise);
     void when(Expr condition, const std::function<void()>& then);
@@ -138,24 +144,49 @@ private:
         uint8_t count;
         bool operator==(const Key&) const = default;
     };
-    struct KeyHash { size_t operator()(const Key& key) const; };
+    struct KeyHash {
+        size_t operator()(const Key& key) const;
+    };
     struct Scope;
+    using Ids = std::vector<ValueId>;
+    // Where a pure instruction may stand: at the top of the kernel, before the loops that it does not depend on, or here.
+    enum class Motion { leaf, invariant, fixed };
 
-    Expr emit(Opcode op, Type type, std::span<const ValueId> operands, uint32_t aux = 0, uint32_t aux2 = 0);
-    Expr pure(Opcode op, Type type, std::span<const ValueId> operands, uint32_t aux = 0, uint32_t aux2 = 0, uint32_t version = 0);
-    Expr append(Instruction inst, std::span<const ValueId> operands);
+    // builder.cpp: numbering, placement, scopes.
+    Expr pure(Opcode op, Type type, const Ids& operands, uint32_t aux = 0, uint32_t aux2 = 0, Motion motion = Motion::invariant,
+              uint32_t version = 0);
+    ValueId append(const Instruction& inst, const Ids& operands, size_t scope);
+    void effect(Opcode op, const Ids& operands, uint32_t aux = 0, uint32_t aux2 = 0);
+    Expr constant_of_bits(Type type, uint32_t bits);
+    void check_operand(ValueId v) const;
+    size_t scope_of(ValueId v) const;  // index of the open scope in which v stands
+    uint32_t bound(Opcode op, Type type, const Ids& operands, uint32_t aux) const;
+    void set_max(ValueId v, uint32_t max);
+    void assume(Expr condition);
+    uint32_t& version(bool array, uint32_t memory);
+    void new_versions(bool also_private);
+    void open_scope(BlockId block, bool is_loop);
+    void close_scope(const Values& yields);
+    ValueId add_argument(BlockId block, Type type, uint32_t index, uint32_t max);
+    Values results_of(ValueId control, const Values& like);
+    Expr load_memory(bool array, uint32_t memory, Opcode op, Type type, const Ids& operands, uint32_t aux2 = 0);
+
+    // simplify.cpp: each gives an invalid Expr where no rule applies.
+    Expr fold(Opcode op, Type type, const Ids& operands);
+    Expr simplify(Opcode op, Expr a, Expr b);
     Expr simplify_integer(Opcode op, Expr a, Expr b);
-    Expr fold(Opcode op, Type type, Expr a, Expr b);
-    uint32_t bound(const Instruction& inst, std::span<const ValueId> operands) const;
-    void bump_memory();
-    BlockId open_block();
-    void close_block(const Values& yields);
-    Values results_of(ValueId control, std::span<const ValueId> like);
+    Expr simplify_float(Opcode op, Expr a, Expr b);
+    Expr simplify_comparison(Opcode op, Expr a, Expr b);
+    Expr divide_u32(Expr a, uint32_t divisor);
+    Expr remainder_u32(Expr a, uint32_t divisor);
 
     Kernel kernel_;
     std::vector<Scope> scopes_;
-    std::vector<uint32_t> max_;              // per value: upper bound of a u32
-    std::vector<uint32_t> binding_version_;  // bumped by stores, so that loads after them are new
+    std::vector<BlockId> home_;                              // per value: the block that it stands in
+    std::vector<uint32_t> max_;                              // per value: upper bound of a u32 (of each lane)
+    std::vector<uint32_t> binding_version_, array_version_;  // changed by stores, so that loads behind them are new
+    uint32_t next_version_ = 1;
+    bool workgroup_size_set_ = false;
     friend struct Expr;
 };
 
@@ -180,25 +211,85 @@ Expr operator!(Expr a);
 
 template <class N>
 concept Number = std::is_arithmetic_v<N> && !std::is_same_v<N, bool>;
-template <Number N> Expr operator+(Expr a, N b) { return a + a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator-(Expr a, N b) { return a - a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator*(Expr a, N b) { return a * a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator/(Expr a, N b) { return a / a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator%(Expr a, N b) { return a % a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator&(Expr a, N b) { return a & a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator|(Expr a, N b) { return a | a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator^(Expr a, N b) { return a ^ a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator<<(Expr a, N b) { return a << a.builder->constant(u32_type, static_cast<double>(b)); }
-template <Number N> Expr operator>>(Expr a, N b) { return a >> a.builder->constant(u32_type, static_cast<double>(b)); }
-template <Number N> Expr operator==(Expr a, N b) { return a == a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator!=(Expr a, N b) { return a != a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator<(Expr a, N b) { return a < a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator<=(Expr a, N b) { return a <= a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator>(Expr a, N b) { return a > a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator>=(Expr a, N b) { return a >= a.builder->constant(a.type(), static_cast<double>(b)); }
-template <Number N> Expr operator-(N a, Expr b) { return b.builder->constant(b.type(), static_cast<double>(a)) - b; }
-template <Number N> Expr operator+(N a, Expr b) { return b + a; }
-template <Number N> Expr operator*(N a, Expr b) { return b * a; }
-template <Number N> Expr operator/(N a, Expr b) { return b.builder->constant(b.type(), static_cast<double>(a)) / b; }
+template <Number N>
+Expr operator+(Expr a, N b) {
+    return a + a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator-(Expr a, N b) {
+    return a - a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator*(Expr a, N b) {
+    return a * a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator/(Expr a, N b) {
+    return a / a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator%(Expr a, N b) {
+    return a % a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator&(Expr a, N b) {
+    return a & a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator|(Expr a, N b) {
+    return a | a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator^(Expr a, N b) {
+    return a ^ a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator<<(Expr a, N b) {
+    return a << a.builder->constant(u32_type, static_cast<double>(b));
+}
+template <Number N>
+Expr operator>>(Expr a, N b) {
+    return a >> a.builder->constant(u32_type, static_cast<double>(b));
+}
+template <Number N>
+Expr operator==(Expr a, N b) {
+    return a == a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator!=(Expr a, N b) {
+    return a != a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator<(Expr a, N b) {
+    return a < a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator<=(Expr a, N b) {
+    return a <= a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator>(Expr a, N b) {
+    return a > a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator>=(Expr a, N b) {
+    return a >= a.builder->constant(a.type(), static_cast<double>(b));
+}
+template <Number N>
+Expr operator-(N a, Expr b) {
+    return b.builder->constant(b.type(), static_cast<double>(a)) - b;
+}
+template <Number N>
+Expr operator+(N a, Expr b) {
+    return b + a;
+}
+template <Number N>
+Expr operator*(N a, Expr b) {
+    return b * a;
+}
+template <Number N>
+Expr operator/(N a, Expr b) {
+    return b.builder->constant(b.type(), static_cast<double>(a)) / b;
+}
 
 }  // namespace darner::kir

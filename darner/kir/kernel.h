@@ -12,19 +12,24 @@
 //                infinity through min, max and comparisons, so tests for them go through bitcast. Math functions have the
 //                bounds of Vulkan and WGSL (exp: 3 + 2|x| ULP, sin and cos: 2^-11 absolute in [-pi, pi], ...).
 //   Conversions  float to int truncates and saturates, NaN gives 0 (emitters add what the target lacks); int to float rounds
-//                to nearest; bool to number gives 0 or 1; number to bool is x != 0.
+//                to nearest; i32 to u32 and back keep the bits; bool to number gives 0 or 1; number to bool is x != 0.
+//   Constants    A constant's aux holds its bits: 16-bit scalars in the low half, a boolean as 0 or 1. A constant of a vector
+//                type is a splat.
+//   f16, bf16    f16 has arithmetic; bf16 is only stored, loaded, selected, converted and used in cooperative matrices.
 //   Order        Instructions of one invocation happen in order. Between invocations of one workgroup only `barrier` orders
 //                accesses; between workgroups nothing does within a dispatch.
 //   Bounds       An access outside a binding or array is a bug of the kernel: the interpreter reports it; devices may do
 //                anything. Archetypes clamp or guard.
 //   Barriers     `barrier` stands only in control flow that is uniform over the workgroup: not below a branch or a loop
 //                whose condition or bounds depend on a local id or on loaded data. There is no early return.
-//   Bindings     A binding has one element scalar. Element index i of lanes L touches scalars [i*L, (i+1)*L). A storage range
-//                is bound once per dispatch (in-place kernels have one `inout` binding).
+//   Bindings     A binding has one element scalar. Element index i of lanes L touches scalars [i*L, (i+1)*L). A `load` of
+//                scalar type from a vector binding reads one component: its index counts scalars. A storage range is bound
+//                once per dispatch (in-place kernels have one `inout` binding).
 //   Storage      Bindings hold 32-bit scalars, or f16/bf16 where Caps say so. Smaller dtypes are packed into u32 words by
 //                kernels/storage.h; one invocation owns each word it writes.
 //   Private      Private arrays are indexed by constants only; cooperative accumulators live in them.
-//   Cooperative  Cooperative matrices belong to a subgroup; every invocation of it takes part, in uniform control flow.
+//   Cooperative  Cooperative matrices belong to a subgroup; every invocation of it takes part, in uniform control flow. Memory
+//                behind a load or store has the matrix's scalar, or u32 words that pack two of its 16-bit elements.
 #pragma once
 
 #include "darner/base/ids.h"
@@ -43,6 +48,7 @@ constexpr uint32_t byte_size(Scalar s) { return s == Scalar::f16 || s == Scalar:
 constexpr bool is_float(Scalar s) { return s == Scalar::f32 || s == Scalar::f16 || s == Scalar::bf16; }
 
 enum class CoopUse : uint8_t { a, b, accumulator };
+const char* to_string(CoopUse use);
 
 // Type of a value: a scalar, a vector of 2 or 4, or a cooperative matrix (rows and cols above zero).
 struct Type {
@@ -62,34 +68,29 @@ inline constexpr Type f16_type{Scalar::f16}, bf16_type{Scalar::bf16};
 std::string to_string(const Type& type);  // "f32", "vec4<f32>", "coop<f16,16,16,a>"
 
 // Operands are listed behind each opcode; `aux` is the instruction's immediate.
-#define DARNER_KIR_OPCODES(X)                                                                          \
-    /* leaves; aux: see Instruction */                                                                 \
-    X(constant) X(argument) X(workgroup_id) X(num_workgroups) X(local_id) X(local_index)               \
-    X(subgroup_id) X(lane_id) X(subgroup_size) X(param)                                                \
-    /* arithmetic, elementwise over vectors: a b (c) */                                                \
-    X(add) X(sub) X(mul) X(div) X(rem) X(min) X(max) X(neg) X(abs) X(fma)                              \
-    /* integers and booleans */                                                                        \
-    X(bit_and) X(bit_or) X(bit_xor) X(bit_not) X(shl) X(shr) X(mul_high)                               \
-    /* comparisons give boolean; select: condition, if_true, if_false */                               \
-    X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(select)                                                      \
-    X(convert) X(bitcast)                                                                              \
-    /* float functions */                                                                              \
-    X(floor) X(ceil) X(trunc) X(round_even) X(exp) X(exp2) X(log) X(log2) X(sqrt) X(rsqrt)             \
-    X(sin) X(cos) X(tanh) X(pow)                                                                       \
-    /* vectors; extract: aux is the lane */                                                            \
-    X(make_vector) X(extract) X(pack_half2) X(unpack_half2)                                            \
-    /* memory; aux is the binding or array. load: index. store: index value */                         \
-    X(load) X(store) X(array_load) X(array_store)                                                      \
-    /* atomics on u32 or i32 bindings: index value; aux2 is the AtomicKind; gives the old value */     \
-    X(atomic)                                                                                          \
-    /* control: loop: low high step init...; branch: condition. Results through `result` (aux index) */ \
-    X(loop) X(branch) X(result) X(barrier)                                                             \
-    /* subgroups; reduce: aux is ReduceKind; broadcast: value, aux lane; shuffle_xor: value, aux mask */ \
-    X(subgroup_reduce) X(subgroup_broadcast) X(subgroup_shuffle_xor)                                   \
-    /* cooperative matrices. fill: scalar. load: index stride (elements of the binding's or array's      \
-       vectors); aux memory, aux2 CoopMemory flags. store: index stride matrix. mul_add: a b c.          \
-       map: f32 arithmetic opcode in aux applied to matrix and scalar */                               \
-    X(coop_fill) X(coop_load) X(coop_store) X(coop_mul_add) X(coop_convert) X(coop_map)
+#define DARNER_KIR_OPCODES(X)                                                                                                  \
+    /* leaves; aux: see Instruction */                                                                                         \
+    X(constant)                                                                                                                \
+    X(argument) X(workgroup_id) X(num_workgroups) X(local_id) X(local_index) X(subgroup_id) X(lane_id) X(subgroup_size)        \
+        X(param) /* arithmetic, elementwise over vectors: a b (c) */                                                           \
+        X(add) X(sub) X(mul) X(div) X(rem) X(min) X(max) X(neg) X(abs) X(fma) /* integers and booleans */                      \
+        X(bit_and) X(bit_or) X(bit_xor) X(bit_not) X(shl) X(shr)                                                               \
+            X(mul_high) /* comparisons give boolean lanes; select: condition (lanes of the values), if_true, if_false */       \
+        X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(select) X(convert) X(bitcast) /* float functions */                              \
+        X(floor) X(ceil) X(trunc) X(round_even) X(exp) X(exp2) X(log) X(log2) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh)           \
+            X(pow) /* vectors; extract: aux is the lane */                                                                     \
+        X(make_vector) X(extract) X(pack_half2)                                                                                \
+            X(unpack_half2) /* memory; aux is the binding or array. load: index. store: index value */                         \
+        X(load) X(store) X(array_load)                                                                                         \
+            X(array_store) /* atomics on u32 or i32 bindings: index value; aux2 is the AtomicKind; gives the old value */      \
+        X(atomic)          /* control: loop: low high step init...; branch: condition. Results through `result` (aux index) */ \
+        X(loop) X(branch) X(result)                                                                                            \
+            X(barrier) /* subgroups; reduce: aux is ReduceKind; broadcast: value, aux lane; shuffle_xor: value, aux mask */    \
+        X(subgroup_reduce) X(subgroup_broadcast)                                                                               \
+            X(subgroup_shuffle_xor) /* cooperative matrices. fill: scalar. load: index stride (elements of the binding's or    \
+                                       array's vectors); aux memory, aux2 CoopMemory flags. store: index stride matrix. mul_add:                                             \
+                                       a b c. map: f32 arithmetic opcode in aux applied to matrix and scalar */                                                             \
+        X(coop_fill) X(coop_load) X(coop_store) X(coop_mul_add) X(coop_convert) X(coop_map)
 
 enum class Opcode : uint8_t {
 #define X(name) name,
@@ -119,9 +120,9 @@ struct Instruction {
     Type type;                   // of the result; meaningless where there is none (store, barrier, ...)
     uint32_t first_operand = 0;  // into Kernel::operands
     uint16_t operand_count = 0;
-    uint16_t block_count = 0;    // loop: 1; branch: 2 (then, else)
-    BlockId first_block = {};    // blocks of one instruction have consecutive ids
-    uint32_t aux = 0;            // axis, parameter, binding, array, lane, result or argument index; bits of a constant
+    uint16_t block_count = 0;  // loop: 1; branch: 2 (then, else)
+    BlockId first_block = {};  // blocks of one instruction have consecutive ids
+    uint32_t aux = 0;          // axis, parameter, binding, array, lane, result or argument index; bits of a constant
     uint32_t aux2 = 0;
 };
 
@@ -157,10 +158,10 @@ struct Kernel {
     uint32_t required_subgroup_size = 0;  // 0: any
     std::vector<Binding> bindings;
     std::vector<Array> arrays;
-    std::vector<std::string> params;      // u32 words fixed at recording, 16 at most
+    std::vector<std::string> params;  // u32 words fixed at recording, 16 at most
     std::vector<Instruction> instructions;
     std::vector<ValueId> operands;
-    std::vector<Block> blocks;            // blocks[0] is the body
+    std::vector<Block> blocks;  // blocks[0] is the body
 
     const Instruction& at(ValueId v) const { return instructions[v.value]; }
     std::span<const ValueId> operands_of(ValueId v) const {
