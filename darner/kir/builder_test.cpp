@@ -334,8 +334,10 @@ TEST_F(BuilderTest, BlocksOfABranchAreConsecutive) {
         });
     Kernel k = b.finish();
     ASSERT_EQ(k.blocks.size(), 5u);
-    for (ValueId v : k.blocks[0].instructions)
-        if (k.at(v).op == Opcode::branch) EXPECT_EQ(k.block(BlockId(k.at(v).first_block.value + 1)).instructions.size(), 1u);
+    for (ValueId v : k.blocks[0].instructions) {
+        if (k.at(v).op != Opcode::branch) continue;
+        EXPECT_EQ(k.block(BlockId(k.at(v).first_block.value + 1)).instructions.size(), 1u);
+    }
 }
 
 TEST(StructuralHash, IgnoresNamesAndNothingElse) {
