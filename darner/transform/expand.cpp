@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Composites become primitives. An expansion may use composites itself, so rounds repeat until none is left; how deep they
+// nest is a property of the op table, not of the graph.
+#include "darner/transform/build_call.h"
+#include "darner/transform/transform.h"
+
+namespace darner {
+namespace {
+
+// Deeper nesting than any sensible op table has: an op that expands into itself.
+constexpr int max_expansion_rounds = 32;
+
+bool is_composite(const Node& node) { return node.kind == NodeKind::op && node.op->is_composite(); }
+
+bool has_composites(const Graph& graph) {
+    for (const Node& node : graph.nodes)
+        if (is_composite(node)) return true;
+    return false;
+}
+
+Result<Graph> expand_once(const Graph& graph) {
+    Builder builder(graph.name);
+    GraphCopier copier(graph, builder);
+    for (size_t i = 0; i < graph.nodes.size() && !builder.failed(); ++i) {
+        const NodeId id(i);
+        const Node& node = graph.node(id);
+        if (!is_composite(node)) {
+            copier.copy(id);
+            continue;
+        }
+        builder.set_provenance(builder.add_provenance(graph.provenance(id)));
+        const Value expansion = expand_call(HeldCall(builder, node, copier.operands(node)));
+        if (expansion.valid() && builder.graph().names[expansion.id.value].empty()) builder.set_name(expansion, graph.names[i]);
+        copier[id] = expansion;
+    }
+    builder.set_provenance(Id<void>::none);
+    copier.copy_outputs();
+    copier.copy_updates();
+    return builder.finish();
+}
+
+}  // namespace
+
+Result<Graph> expand(const Graph& graph) {
+    Graph current = graph;
+    for (int round = 0; has_composites(current); ++round) {
+        CHECK(round < max_expansion_rounds, "composite ops expand without end in graph " + graph.name);
+        TRY(current, expand_once(current));
+    }
+    return current;
+}
+
+}  // namespace darner
