@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Descriptor sets, barriers and the recording of entries.
+#include "darner/device/vulkan/recorder.h"
+
+#include "darner/device/vulkan/memory.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <tuple>
+
+namespace darner::vulkan {
+namespace {
+
+// NaN as f32, as two f16 and as two bf16.
+constexpr uint32_t poison_word = 0x7fff7fff;
+
+// What a descriptor says of a window: segment, offset, bytes.
+using WindowKey = std::vector<std::tuple<uint32_t, uint64_t, uint64_t>>;
+
+void collect(const std::vector<Item>& items, std::vector<const Dispatch*>& dispatches) {
+    for (const Item& item : items) {
+        if (const Dispatch* d = std::get_if<Dispatch>(&item)) dispatches.push_back(d);
+        if (const Repeat* r = std::get_if<Repeat>(&item)) collect(r->body, dispatches);
+    }
+}
+
+bool has_copy(const BarrierGroup& group) {
+    for (const Member& member : group)
+        if (member.copy) return true;
+    return false;
+}
+
+bool has_dispatch(const BarrierGroup& group) {
+    for (const Member& member : group)
+        if (member.dispatch) return true;
+    return false;
+}
+
+VkPipelineStageFlags stages(BarrierScope scope) {
+    VkPipelineStageFlags flags = 0;
+    if (scope.compute) flags |= VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    if (scope.transfer) flags |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+    return flags;
+}
+
+}  // namespace
+
+void memory_barrier(const DeviceFunctions& vk, VkCommandBuffer commands, BarrierScope before, BarrierScope behind) {
+    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+    if (before.compute) barrier.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
+    if (before.transfer) barrier.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
+    if (behind.compute) barrier.dstAccessMask |= VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    if (behind.transfer) barrier.dstAccessMask |= VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    vk.CmdPipelineBarrier(commands, stages(before), stages(behind), 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+void host_read_barrier(const DeviceFunctions& vk, VkCommandBuffer commands) {
+    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+    vk.CmdPipelineBarrier(commands, stages({}), VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+}
+
+Result<void> begin_commands(const DeviceFunctions& vk, VkCommandBuffer commands, VkCommandBufferUsageFlags usage) {
+    VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    info.flags = usage;
+    return check(vk.BeginCommandBuffer(commands, &info), "recording commands");
+}
+
+Result<void> end_commands(const DeviceFunctions& vk, VkCommandBuffer commands) {
+    return check(vk.EndCommandBuffer(commands), "recording commands");
+}
+
+Result<DescriptorSets> DescriptorSets::create(const Context& context, const Program& program, const Pipelines& pipelines,
+                                              const std::vector<Buffer>& segments) {
+    const DeviceFunctions& vk = context.vk();
+    std::vector<const Dispatch*> dispatches;
+    for (const Entry& entry : program.entries) collect(entry.body, dispatches);
+
+    DescriptorSets result;
+    std::map<WindowKey, std::vector<const Dispatch*>> users;
+    uint32_t descriptors = 0;
+    for (const Dispatch* d : dispatches) {
+        if (d->bindings.empty()) {
+            result.sets_[d] = VK_NULL_HANDLE;
+            continue;
+        }
+        WindowKey key;
+        for (const BindingWindow& w : d->bindings) key.emplace_back(w.segment.value, w.offset, w.bytes);
+        std::vector<const Dispatch*>& same = users[std::move(key)];
+        if (same.empty()) descriptors += static_cast<uint32_t>(d->bindings.size());
+        same.push_back(d);
+    }
+    if (users.empty()) return result;
+
+    const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptors};
+    VkDescriptorPoolCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
+    info.maxSets = static_cast<uint32_t>(users.size());
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    VkDescriptorPool pool = VK_NULL_HANDLE;
+    TRY(check(vk.CreateDescriptorPool(context.device(), &info, nullptr, &pool), "creating a descriptor pool"));
+    result.pool_ = Handle<VkDescriptorPool>(context.device(), pool, vk.DestroyDescriptorPool);
+
+    for (const auto& [key, same] : users) {
+        const VkDescriptorSetLayout layout = pipelines.layout(same.front()->kernel).set.get();
+        VkDescriptorSetAllocateInfo allocation{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
+        allocation.descriptorPool = pool;
+        allocation.descriptorSetCount = 1;
+        allocation.pSetLayouts = &layout;
+        VkDescriptorSet set = VK_NULL_HANDLE;
+        TRY(check(vk.AllocateDescriptorSets(context.device(), &allocation, &set), "allocating descriptor sets"));
+        std::vector<VkDescriptorBufferInfo> buffers;
+        for (const auto& [segment, offset, bytes] : key) buffers.push_back({segments[segment].get(), offset, bytes});
+        VkWriteDescriptorSet write{VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
+        write.dstSet = set;
+        write.descriptorCount = static_cast<uint32_t>(buffers.size());  // runs on over the following bindings
+        write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+        write.pBufferInfo = buffers.data();
+        vk.UpdateDescriptorSets(context.device(), 1, &write, 0, nullptr);
+        for (const Dispatch* d : same) result.sets_[d] = set;
+    }
+    return result;
+}
+
+void Recorder::poison(VkCommandBuffer commands) const {
+    for (size_t i = 0; i < segments.size(); ++i)
+        if (program.segments[i].kind == SegmentKind::scratch && program.segments[i].bytes != 0)
+            context.vk().CmdFillBuffer(commands, segments[i].get(), 0, program.segments[i].bytes, poison_word);
+    memory_barrier(context.vk(), commands, {}, {});
+}
+
+void Recorder::record_member(VkCommandBuffer commands, const Member& member, KernelId& bound) const {
+    const DeviceFunctions& vk = context.vk();
+    if (member.copy) {
+        const BindingWindow &source = member.copy->source, &target = member.copy->target;
+        const VkBufferCopy region{source.offset, target.offset, source.bytes};
+        vk.CmdCopyBuffer(commands, segments[source.segment.value].get(), segments[target.segment.value].get(), 1, &region);
+        return;
+    }
+    const Dispatch& d = *member.dispatch;
+    const VkPipelineLayout layout = pipelines.layout(d.kernel).pipeline.get();
+    if (vk.CmdBeginDebugUtilsLabelEXT) {
+        VkDebugUtilsLabelEXT label{VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT};
+        label.pLabelName = d.label.c_str();
+        vk.CmdBeginDebugUtilsLabelEXT(commands, &label);
+    }
+    if (bound != d.kernel) vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipelines.pipeline(d.kernel));
+    bound = d.kernel;
+    if (const VkDescriptorSet set = sets.of(d); set != VK_NULL_HANDLE)
+        vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, layout, 0, 1, &set, 0, nullptr);
+    if (!d.params.empty())
+        vk.CmdPushConstants(commands, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<uint32_t>(d.params.size() * 4),
+                            d.params.data());
+    vk.CmdDispatch(commands, d.groups[0], d.groups[1], d.groups[2]);
+    if (vk.CmdEndDebugUtilsLabelEXT) vk.CmdEndDebugUtilsLabelEXT(commands);
+}
+
+Result<void> Recorder::record(VkCommandBuffer commands, const std::vector<BarrierGroup>& groups,
+                              const RecordOptions& options) const {
+    const DeviceFunctions& vk = context.vk();
+    TRY(begin_commands(vk, commands, options.usage));
+    uint32_t query = 0;
+    const auto timestamp = [&] {
+        if (options.timestamps != VK_NULL_HANDLE)
+            vk.CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, options.timestamps, query++);
+    };
+    if (options.timestamps != VK_NULL_HANDLE) {
+        uint32_t count = 1;
+        for (const BarrierGroup& group : groups) count += static_cast<uint32_t>(group.size());
+        vk.CmdResetQueryPool(commands, options.timestamps, 0, count);
+    }
+    memory_barrier(vk, commands, {}, {});
+    if (options.poison_scratch) poison(commands);
+    timestamp();
+    KernelId bound;
+    for (size_t i = 0; i < groups.size(); ++i) {
+        // Barriers form a chain through the stage they share, so each needs to name only its neighbours.
+        if (i != 0)
+            memory_barrier(vk, commands, {has_dispatch(groups[i - 1]), has_copy(groups[i - 1])},
+                           {has_dispatch(groups[i]), has_copy(groups[i])});
+        for (const Member& member : groups[i]) {
+            record_member(commands, member, bound);
+            timestamp();
+        }
+    }
+    if (options.visible_to_host) host_read_barrier(vk, commands);
+    return end_commands(vk, commands);
+}
+
+}  // namespace darner::vulkan

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// Staging of uploads.
+#include "darner/device/vulkan/transfers.h"
+
+#include "darner/device/vulkan/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace darner::vulkan {
+namespace {
+
+constexpr uint64_t block_bytes = 4u << 20;
+constexpr size_t kept_blocks = 4;
+constexpr uint64_t staging_alignment = 16;
+
+bool overlap(const VkBufferCopy& a, const VkBufferCopy& b) {
+    return a.dstOffset < b.dstOffset + b.size && b.dstOffset < a.dstOffset + a.size;
+}
+
+}  // namespace
+
+Result<Handle<VkCommandPool>> create_command_pool(const Context& context) {
+    VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    info.queueFamilyIndex = context.physical().queue_family;
+    VkCommandPool pool = VK_NULL_HANDLE;
+    TRY(check(context.vk().CreateCommandPool(context.device(), &info, nullptr, &pool), "creating a command pool"));
+    return Handle<VkCommandPool>(context.device(), pool, context.vk().DestroyCommandPool);
+}
+
+Result<VkCommandBuffer> allocate_commands(const Context& context, VkCommandPool pool) {
+    VkCommandBufferAllocateInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+    info.commandPool = pool;
+    info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    info.commandBufferCount = 1;
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    TRY(check(context.vk().AllocateCommandBuffers(context.device(), &info, &commands), "allocating a command buffer"));
+    return commands;
+}
+
+Result<Uploads> Uploads::create(const Context& context) {
+    Uploads uploads;
+    TRY(uploads.pool_, create_command_pool(context));
+    return uploads;
+}
+
+Result<void> Uploads::add_block(const Context& context, uint64_t bytes) {
+    Buffer block;
+    if (bytes <= block_bytes && !free_blocks_.empty()) {
+        block = std::move(free_blocks_.back());
+        free_blocks_.pop_back();
+    } else {
+        TRY(block, Buffer::create(context, std::max(bytes, block_bytes), MemoryUse::upload, "staging memory"));
+    }
+    staging_bytes_ += block.bytes();
+    open_.blocks.push_back(std::move(block));
+    open_.used = 0;
+    return {};
+}
+
+Result<void> Uploads::stage(const Context& context, VkBuffer target, uint64_t offset, std::span<const std::byte> bytes) {
+    if (bytes.empty()) return {};
+    StagedCopy copy;
+    copy.target = target;
+    copy.region.dstOffset = offset;
+    copy.region.size = bytes.size();
+    for (const StagedCopy& earlier : open_.copies) {
+        if (earlier.target != target || !overlap(earlier.region, copy.region)) continue;
+        copy.behind_barrier = true;
+    }
+    // The newest copy to the very same range can take the new bytes: nothing reads between the two writes.
+    if (copy.behind_barrier) {
+        StagedCopy& last = open_.copies.back();
+        if (last.target == target && last.region.dstOffset == offset && last.region.size == bytes.size()) {
+            std::memcpy(last.staged, bytes.data(), bytes.size());
+            return {};
+        }
+    }
+    if (open_.blocks.empty() || open_.blocks.back().bytes() - open_.used < bytes.size()) TRY(add_block(context, bytes.size()));
+    const Buffer& block = open_.blocks.back();
+    copy.source = block.get();
+    copy.region.srcOffset = open_.used;
+    copy.staged = block.mapped() + open_.used;
+    std::memcpy(copy.staged, bytes.data(), bytes.size());
+    open_.used =
+        std::min(block.bytes(), (open_.used + bytes.size() + staging_alignment - 1) / staging_alignment * staging_alignment);
+    open_.copies.push_back(copy);
+    return {};
+}
+
+Result<VkCommandBuffer> Uploads::record(const Context& context, uint64_t signals) {
+    const DeviceFunctions& vk = context.vk();
+    if (free_commands_.empty()) {
+        TRY(open_.commands, allocate_commands(context, pool_.get()));
+    } else {
+        open_.commands = free_commands_.back();
+        free_commands_.pop_back();
+    }
+    const VkCommandBuffer commands = open_.commands;
+    TRY(begin_commands(vk, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
+    memory_barrier(vk, commands, {}, {.compute = false});
+    for (const StagedCopy& copy : open_.copies) {
+        if (copy.behind_barrier) memory_barrier(vk, commands, {.compute = false}, {.compute = false});
+        vk.CmdCopyBuffer(commands, copy.source, copy.target, 1, &copy.region);
+    }
+    host_read_barrier(vk, commands);
+    TRY(end_commands(vk, commands));
+    open_.value = signals;
+    flying_.push_back(std::move(open_));
+    open_ = {};
+    return commands;
+}
+
+void Uploads::completed(uint64_t value) {
+    while (!flying_.empty() && flying_.front().value <= value) {
+        Batch& batch = flying_.front();
+        free_commands_.push_back(batch.commands);
+        for (Buffer& block : batch.blocks) {
+            staging_bytes_ -= block.bytes();
+            if (block.bytes() == block_bytes && free_blocks_.size() < kept_blocks) free_blocks_.push_back(std::move(block));
+        }
+        flying_.pop_front();
+    }
+}
+
+}  // namespace darner::vulkan

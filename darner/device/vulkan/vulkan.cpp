@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// The Vulkan device: opens a Context and loads Programs on it.
+#include "darner/device/vulkan/vulkan.h"
+
+#include "darner/device/vulkan/executable.h"
+
+namespace darner {
+namespace {
+
+class VulkanDevice final : public Device {
+public:
+    explicit VulkanDevice(std::shared_ptr<vulkan::Context> context) : context_(std::move(context)) {}
+    const DeviceInfo& info() const override { return context_->physical().info; }
+    Result<std::unique_ptr<Executable>> load(std::shared_ptr<const Program> program) override {
+        return vulkan::VulkanExecutable::load(context_, std::move(program));
+    }
+
+private:
+    std::shared_ptr<vulkan::Context> context_;
+};
+
+}  // namespace
+
+Result<std::vector<DeviceInfo>> vulkan_devices() {
+    TRY(const std::shared_ptr<vulkan::Instance> instance, vulkan::Instance::create(vulkan::Validation::off));
+    TRY(const std::vector<vulkan::PhysicalDevice> devices, vulkan::physical_devices(*instance));
+    std::vector<DeviceInfo> infos;
+    for (const vulkan::PhysicalDevice& device : devices)
+        if (device.unusable.empty()) infos.push_back(device.info);
+    return infos;
+}
+
+Result<std::unique_ptr<Device>> open_vulkan(std::string_view id) {
+    TRY(const vulkan::Validation validation, vulkan::validation_from_environment());
+    TRY(std::shared_ptr<vulkan::Instance> instance, vulkan::Instance::create(validation));
+    TRY(std::vector<vulkan::PhysicalDevice> devices, vulkan::physical_devices(*instance));
+    TRY(const size_t chosen, vulkan::choose_device(devices, id));
+    TRY(std::shared_ptr<vulkan::Context> context, vulkan::Context::create(std::move(instance), std::move(devices[chosen])));
+    return std::unique_ptr<Device>(std::make_unique<VulkanDevice>(std::move(context)));
+}
+
+}  // namespace darner
