@@ -18,10 +18,10 @@ foreach(source ${example_sources})
 endforeach()
 
 if(DARNER_TESTS)
-  file(GLOB test_sources CONFIGURE_DEPENDS tests/*_test.cpp)
+  file(GLOB test_sources CONFIGURE_DEPENDS tests/*.cpp)
   if(test_sources)
     add_executable(whole_test ${test_sources})
-    target_link_libraries(whole_test PRIVATE darner_options ${DARNER_LAYERS} fmt::fmt nlohmann_json::nlohmann_json
+    target_link_libraries(whole_test PRIVATE darner_test_options ${DARNER_LAYERS} fmt::fmt nlohmann_json::nlohmann_json
                           GTest::gtest GTest::gmock GTest::gtest_main)
     target_compile_definitions(whole_test PRIVATE DARNER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" DARNER_BINARY_DIR="${CMAKE_BINARY_DIR}")
     # These tests run the programs.
