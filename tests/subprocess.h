@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Runs a program as a user would: its own process, stdin empty, stdout and stderr caught apart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace darner::test {
+
+struct ProcessResult {
+    int exit_code = -1;  // 128 + signal when one ended it
+    std::string out, err;
+    double seconds = 0;
+    double first_out_seconds = -1;  // when the first byte of stdout came
+};
+
+// words[0] is the program's path. `environment` holds NAME=VALUE to add.
+ProcessResult run_process(const std::vector<std::string>& words, const std::vector<std::string>& environment = {});
+
+// A folder of its own under the temporary folder, removed at the end.
+class TemporaryFolder {
+public:
+    TemporaryFolder();
+    ~TemporaryFolder();
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+    const std::string& path() const { return path_; }
+    std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+private:
+    std::string path_;
+};
+
+}  // namespace darner::test
