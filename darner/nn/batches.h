@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Data sets that live on the device: the examples are params of role data, written once; a step gathers its batch by the
+// position that follows from the step counter, so nothing comes from the host between epochs.
+#pragma once
+
+#include "darner/graph/builder.h"
+
+#include <functional>
+#include <string>
+
+namespace darner {
+
+// Labelled bytes on the device: params PREFIX.images u8[count, features] and PREFIX.labels u8[count].
+struct ResidentSet {
+    std::string prefix = "data";
+    int64_t count = 0, features = 0;
+};
+
+struct LabelledBatch {
+    Value inputs;      // f32[batch, features], the bytes divided by 255
+    Value labels;      // i32[batch]
+    Value epoch_step;  // u32[]: counts the batches of an epoch from 0
+    Value valid;       // bool[batch]: false for the padding of an evaluation's last batch; invalid in training
+};
+
+// The batch of the module's `step`, in the order of the param PREFIX.order i32[count], which the host writes before each
+// epoch. An epoch has count / batch steps; the examples left over are dropped.
+LabelledBatch training_batch(Builder& builder, const ResidentSet& set, int64_t batch);
+
+// The mean of `loss` over an epoch: adds a param `loss_sum` f32[] of role statistic that starts anew with each epoch.
+void accumulate_loss(Builder& builder, Value loss, const LabelledBatch& batch);
+
+// The graph `eval`, which counts right answers in PREFIX.correct u32[], a batch of the set at each run. PREFIX.batch u32[]
+// counts the runs; after evaluation_steps() of them it is 0 again, and the next run starts a new count.
+Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::function<Value(Value inputs)>& logits);
+int64_t evaluation_steps(const ResidentSet& set, int64_t batch);
+
+}  // namespace darner

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Labelled images from IDX files; the shuffle of an epoch.
+#include "darner/nn/data.h"
+
+#include "darner/io/idx.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+namespace darner {
+namespace {
+
+// --- shuffle --------------------------------------------------------------------------------------------------------
+
+using PhiloxBlock = std::array<uint32_t, 4>;
+
+PhiloxBlock philox4x32_10(PhiloxBlock counter, uint32_t key0, uint32_t key1) {
+    for (int round = 0; round < 10; ++round) {
+        const uint64_t a = uint64_t{0xD2511F53} * counter[0], b = uint64_t{0xCD9E8D57} * counter[2];
+        counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(b),
+                   static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(a)};
+        key0 += 0x9E3779B9;
+        key1 += 0xBB67AE85;
+    }
+    return counter;
+}
+
+constexpr uint32_t order_stream = 0xffffffff;
+
+// The words of an epoch's random stream, one after the other.
+class EpochWords {
+public:
+    EpochWords(uint64_t seed, uint32_t epoch)
+        : key0_(static_cast<uint32_t>(seed)), key1_(static_cast<uint32_t>(seed >> 32)), epoch_(epoch) {}
+
+    uint32_t below(uint32_t n) {
+        const uint32_t rejected = static_cast<uint32_t>((uint64_t{1} << 32) % n);
+        for (;;) {
+            const uint64_t product = uint64_t{next()} * n;
+            if (static_cast<uint32_t>(product) >= rejected) return static_cast<uint32_t>(product >> 32);
+        }
+    }
+
+private:
+    uint32_t next() {
+        if (used_ == block_.size()) {
+            block_ = philox4x32_10({blocks_++, 0, order_stream, epoch_}, key0_, key1_);
+            used_ = 0;
+        }
+        return block_[used_++];
+    }
+
+    uint32_t key0_, key1_, epoch_, blocks_ = 0;
+    PhiloxBlock block_ = {};
+    size_t used_ = 4;
+};
+
+// --- files ----------------------------------------------------------------------------------------------------------
+
+Result<Array> read_idx_named(const std::string& folder, std::string_view name) {
+    const std::string plain = fmt::format("{}/{}", folder, name), packed = plain + ".gz";
+    std::error_code ignored;
+    if (std::filesystem::exists(packed, ignored)) return read_idx(packed);
+    if (std::filesystem::exists(plain, ignored)) return read_idx(plain);
+    Error error = io_error(fmt::format("[data] there is no file {} or {}", packed, plain));
+    error.hint = "Debian's package dataset-fashion-mnist has it: ./dev setup installs it";
+    return error;
+}
+
+Result<LabelledImages> read_part(const std::string& folder, std::string_view part, int64_t classes) {
+    TRY(Array images, read_idx_named(folder, fmt::format("{}-images-idx3-ubyte", part)));
+    TRY(Array labels, read_idx_named(folder, fmt::format("{}-labels-idx1-ubyte", part)));
+    return make_labelled_images(std::move(images), std::move(labels), classes, fmt::format("{}/{}", folder, part));
+}
+
+}  // namespace
+
+std::vector<int32_t> epoch_order(uint64_t seed, uint32_t epoch, uint32_t count) {
+    CHECK(count <= 0x7fffffffu, "an order of more than 2^31 - 1 examples");
+    std::vector<int32_t> order(count);
+    std::iota(order.begin(), order.end(), 0);
+    EpochWords words(seed, epoch);
+    for (uint32_t last = count; last-- > 1;) std::swap(order[words.below(last + 1)], order[last]);
+    return order;
+}
+
+Result<LabelledImages> make_labelled_images(Array images, Array labels, int64_t classes, const std::string& where) {
+    const auto fail = [&](std::string message) { return invalid("[data] " + message, where); };
+    if (images.dtype != "u8" || images.dims.size() < 2)
+        return fail(fmt::format("wrong images: got {}, expected u8 with an axis of examples and more", type_text(images)));
+    const int64_t count = images.dims[0];
+    if (count == 0 || images.data.empty()) return fail(fmt::format("there are no images: got {}", type_text(images)));
+    if (count > 0x7fffffff) return fail(fmt::format("{} examples are more than an i32 can number", count));
+    if (labels.dtype != "u8" || labels.dims != std::vector<int64_t>{count})
+        return fail(fmt::format("wrong labels: got {}, expected u8[{}]", type_text(labels), count));
+    const auto label_values = values_of<uint8_t>(labels);
+    const int64_t largest = *std::max_element(label_values.begin(), label_values.end());
+    if (largest >= classes) return fail(fmt::format("label {} is out of range: there are {} classes", largest, classes));
+    images.dims = {count, static_cast<int64_t>(images.data.size()) / count};
+    return LabelledImages{std::move(images), std::move(labels)};
+}
+
+Result<LabelledDataSet> load_fashion_mnist(const std::string& folder) {
+    constexpr int64_t classes = 10;
+    TRY(LabelledImages train, read_part(folder, "train", classes));
+    TRY(LabelledImages test, read_part(folder, "t10k", classes));
+    if (train.features() != test.features())
+        return invalid(fmt::format("[data] training images have {} pixels, test images {}", train.features(), test.features()),
+                       folder);
+    return LabelledDataSet{std::move(train), std::move(test), classes};
+}
+
+}  // namespace darner

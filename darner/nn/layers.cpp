@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Layers with params.
+#include "darner/nn/layers.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace darner {
+namespace {
+
+std::string source(Where where) { return *where.file ? fmt::format("{}:{}", where.file, where.line) : std::string(); }
+
+std::string param_name(const std::string& layer, std::string_view param) {
+    return layer.empty() ? std::string(param) : fmt::format("{}.{}", layer, param);
+}
+
+// The extent of the last axis of a float value; an error, and nothing, when there is none.
+std::optional<int64_t> last_extent(std::string_view layer, Value x, Where where) {
+    if (!x.valid() || x.builder->failed()) return std::nullopt;
+    const bool fits = is_float(x.dtype()) && x.rank() > 0 && x.dims().back().is_constant();
+    if (fits) return x.dims().back().value();
+    x.builder->fail(invalid(
+        fmt::format("[{}] got {}, expected floats with a last axis of known extent", layer, to_string(x.type())), source(where)));
+    return std::nullopt;
+}
+
+}  // namespace
+
+Value uniform_init(Builder& builder, const Type& type, double bound, Where where) {
+    if (bound == 0) return builder.constant(type, 0.0, where);
+    const Value draws = uniform(builder.seed(), builder.constant(u32(), 0.0), type.dims, -bound, bound, where);
+    return type.dtype == DType::f32 ? draws : cast(draws, type.dtype, where);
+}
+
+Value linear(Value x, int64_t out_features, LinearOptions options, Where where) {
+    const std::optional<int64_t> in_features = last_extent("linear", x, where);
+    if (!in_features) return {};
+    Builder& b = *x.builder;
+    if (out_features < 0) {
+        b.fail(invalid(fmt::format("[linear] out_features is {}: it cannot be negative", out_features), source(where)));
+        return {};
+    }
+    const double bound = *in_features > 0 ? 1 / std::sqrt(static_cast<double>(*in_features)) : 0;
+    const auto uniform_param = [&](std::string_view name, Dims dims) {
+        const Type type{x.dtype(), std::move(dims)};
+        return b.param(param_name(options.name, name), type, {.init = uniform_init(b, type, bound, where)}, where);
+    };
+    const Value weight = uniform_param("weight", {out_features, *in_features});
+    const Value bias = options.bias ? uniform_param("bias", {out_features}) : Value{};
+    return linear(x, weight, bias, where);
+}
+
+Value rms_norm(Value x, RmsNormOptions options, Where where) {
+    const std::optional<int64_t> features = last_extent("rms_norm", x, where);
+    if (!features) return {};
+    Value weight;
+    if (options.weight) {
+        const Type type{x.dtype(), {*features}};
+        const Value ones = x.builder->constant(type, 1.0, where);
+        weight = x.builder->param(param_name(options.name, "weight"), type, {.init = ones}, where);
+    }
+    return rms_norm(x, weight, {}, -1, options.eps, where);
+}
+
+Layer linear(int64_t out_features, LinearOptions options, Where where) {
+    return {[=](Value x) { return linear(x, out_features, options, where); }};
+}
+Layer rms_norm(RmsNormOptions options, Where where) {
+    return {[=](Value x) { return rms_norm(x, options, where); }};
+}
+Layer relu(Where where) {
+    return {[=](Value x) { return relu(x, where); }};
+}
+Layer sigmoid(Where where) {
+    return {[=](Value x) { return sigmoid(x, where); }};
+}
+Layer tanh(Where where) {
+    return {[=](Value x) { return tanh(x, where); }};
+}
+
+Value Sequential::operator()(Value x) const {
+    if (!x.valid()) return {};
+    Builder& builder = *x.builder;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        const Builder::Scope scope = builder.scope(std::to_string(i));
+        x = layers_[i](x);
+    }
+    return x;
+}
+
+Sequential::operator Layer() const {
+    return {[copy = *this](Value x) { return copy(x); }};
+}
+
+}  // namespace darner

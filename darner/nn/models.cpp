@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Networks of usual form.
+#include "darner/nn/models.h"
+
+namespace darner {
+
+Value mlp(Value x, std::span<const int64_t> hidden, int64_t classes) {
+    Sequential net;
+    for (int64_t features : hidden) {
+        net.add(linear(features));
+        net.add(relu());
+    }
+    net.add(linear(classes));
+    return net(x);
+}
+
+}  // namespace darner

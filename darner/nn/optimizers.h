@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Optimizers as graph functions: from params, their gradients and the step to new values of the params and of the optimizer's
+// moments. Formulas and defaults are PyTorch's. The expression is the same for each param and the moments of one kind are
+// named in the order of the params, so that the planner can run it once over a window of many params.
+#pragma once
+
+#include "darner/graph/builder.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace darner {
+
+struct SgdOptions {
+    double learning_rate = 1e-3;
+    double momentum = 0;
+    bool nesterov = false;
+    double weight_decay = 0;
+};
+// weight_decay is added to the gradient (L2 regularisation).
+struct AdamOptions {
+    double learning_rate = 1e-3;
+    double beta1 = 0.9, beta2 = 0.999;
+    double eps = 1e-8;
+    double weight_decay = 0;
+};
+// weight_decay shrinks the param itself (decoupled).
+struct AdamWOptions {
+    double learning_rate = 1e-3;
+    double beta1 = 0.9, beta2 = 0.999;
+    double eps = 1e-8;
+    double weight_decay = 1e-2;
+};
+
+struct TrainedParam {
+    std::string name;
+    Value param, gradient;
+};
+struct StateUpdate {
+    Value param, value;
+};
+
+struct Optimizer {
+    std::string name;
+    // `step` counts from 0. Moments are made as params of role moment: "adam.m.NAME". Mistakes in the options go to the
+    // builder.
+    std::function<std::vector<StateUpdate>(Builder&, std::span<const TrainedParam>, Value step)> updates;
+};
+
+Optimizer sgd(SgdOptions options = {});
+Optimizer adam(AdamOptions options = {});
+Optimizer adamw(AdamWOptions options = {});
+
+// 1 - beta^t without the cancellation of that form: the bias correction of a running mean.
+Value one_minus_power(double beta, Value t);
+
+}  // namespace darner
