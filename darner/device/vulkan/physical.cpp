@@ -3,11 +3,11 @@
 #include "darner/device/vulkan/physical.h"
 
 #include "darner/base/nearest.h"
+#include "darner/device/vulkan/vulkan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <set>
@@ -232,12 +232,6 @@ int rank(const PhysicalDevice& d) {
     }
 }
 
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return out;
-}
-
 std::string list_text(const std::vector<PhysicalDevice>& devices) {
     std::string text;
     for (const PhysicalDevice& d : devices)
@@ -293,7 +287,7 @@ Result<size_t> choose_device(const std::vector<PhysicalDevice>& devices, std::st
             return invalid(fmt::format("[device] no device \"{}\": there is {}", id, list_text(devices)));
     } else {
         for (size_t i = 0; i < devices.size(); ++i) {
-            if (lower(devices[i].info.name).find(lower(id)) == std::string::npos) continue;
+            if (!names_device(devices[i].info, id)) continue;
             if (chosen == devices.size()) chosen = i;
             // Several boards of one model are equal; different models are not.
             if (devices[i].info.name != devices[chosen].info.name)

@@ -4,6 +4,9 @@
 
 #include "darner/device/vulkan/executable.h"
 
+#include <algorithm>
+#include <cctype>
+
 namespace darner {
 namespace {
 
@@ -20,6 +23,11 @@ private:
 };
 
 }  // namespace
+
+bool names_device(const DeviceInfo& device, std::string_view part) {
+    const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+    return std::search(device.name.begin(), device.name.end(), part.begin(), part.end(), same) != device.name.end();
+}
 
 Result<std::vector<DeviceInfo>> vulkan_devices() {
     TRY(const std::shared_ptr<vulkan::Instance> instance, vulkan::Instance::create(vulkan::Validation::off));

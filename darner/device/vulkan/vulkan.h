@@ -17,6 +17,9 @@ namespace darner {
 // The usable devices, the best first.
 Result<std::vector<DeviceInfo>> vulkan_devices();
 
+// Whether `part` occurs in the device's name, letter case free.
+bool names_device(const DeviceInfo& device, std::string_view part);
+
 // "" or "vulkan": the best; "vulkan:N": number N of the list; else a part of a device's name.
 Result<std::unique_ptr<Device>> open_vulkan(std::string_view id);
 
