@@ -30,6 +30,7 @@ Value cos(Value x, Where where = Where::here());
 Value tanh(Value x, Where where = Where::here());
 Value sigmoid(Value x, Where where = Where::here());
 Value relu(Value x, Where where = Where::here());
+Value floor(Value x, Where where = Where::here());
 
 // Comparisons give bool; logic on bool.
 Value eq(Value a, Value b, Where where = Where::here());
@@ -50,7 +51,8 @@ Value materialize(Value x, Where where = Where::here());
 Value reshape(Value x, Dims shape, Where where = Where::here());
 Value transpose(Value x, std::vector<int64_t> perm, Where where = Where::here());
 Value broadcast(Value x, Dims shape, std::vector<int64_t> axes, Where where = Where::here());
-Value slice(Value x, std::vector<int64_t> start, std::vector<int64_t> stop, std::vector<int64_t> step = {}, Where where = Where::here());
+Value slice(Value x, std::vector<int64_t> start, std::vector<int64_t> stop, std::vector<int64_t> step = {},
+            Where where = Where::here());
 Value concat(std::span<const Value> parts, int64_t axis, Where where = Where::here());
 Value pad(Value x, std::vector<int64_t> low, std::vector<int64_t> high, std::vector<int64_t> interior = {}, double value = 0,
           Where where = Where::here());

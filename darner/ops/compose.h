@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Building blocks of gradient rules and expansions: constants shaped like a value, a reduced value spread out again, and
+// half-precision values computed in f32.
+#pragma once
+
+#include "darner/ops/infer.h"
+#include "darner/ops/ops.h"
+
+namespace darner {
+
+// A constant of `like`'s type.
+Value splat(Value like, double value);
+// A reduction's result (or anything of its shape) repeated along the reduced axes: back to the shape of the operand.
+Value spread(Value reduced, const Dims& dims, const std::vector<size_t>& axes, bool keep);
+// Reductions over one axis, spread out again.
+Value sum_spread(Value x, size_t axis);
+Value max_spread(Value x, size_t axis);
+
+// f16 and bf16 as f32: sums, norms and losses are not computed in half precision. Other dtypes pass.
+Value widen(Value x);
+Value narrow(Value x, DType dtype);
+
+// The number of elements along `axes` where it is known; otherwise the builder fails with a message that names the op.
+std::optional<int64_t> concrete_count(const BuildCall& c, const Dims& dims, const std::vector<size_t>& axes);
+
+}  // namespace darner

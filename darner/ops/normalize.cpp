@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// Softmax, log_softmax and rms_norm: composites, computed in f32 where the operand is narrower. Softmax and log_softmax state
+// their derivatives, because that of the expansion would go through the maximum, where it cancels.
+#include "darner/ops/compose.h"
+#include "darner/ops/families.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+namespace darner {
+namespace {
+
+using infer::Accept;
+
+constexpr OperandDef x_operand[] = {{"x"}};
+constexpr OperandDef x_w_b[] = {{"x"}, {"w", true}, {"b", true}};
+constexpr AttrDef softmax_attrs[] = {{"axis", AttrKind::integer, "-1", "the axis along which the result sums to 1"}};
+constexpr AttrDef norm_attrs[] = {{"axis", AttrKind::integer, "-1", "the first normalised axis: this one and all behind it"},
+                                  {"eps", AttrKind::real, "1e-5", "added to the mean square"}};
+
+Result<Type> infer_softmax(const Call& c) {
+    TRY(infer::dtype(c, 0, Accept::floats));
+    TRY(const size_t axis, infer::axis(c, c.integer("axis"), c.type(0).rank()));
+    if (c.type(0).dims[axis] == Dim(0)) return c.error(fmt::format("axis {} of {} is empty", axis, infer::describe(c, 0)));
+    return c.type(0);
+}
+
+size_t axis_of(const Call& c) { return c.axis("axis", c.type(0).rank()); }
+
+// The largest element of each row becomes 0, so that no exponential overflows and their sum is at least 1.
+Value shifted(Value x, size_t axis) { return sub(x, max_spread(x, axis)); }
+
+Value expand_softmax(const BuildCall& c) {
+    const Value e = exp(shifted(widen(c.operand(0)), axis_of(c)));
+    return narrow(div(e, sum_spread(e, axis_of(c))), c.type(0).dtype);
+}
+
+// dx = y (dy - sum(y dy)); the Jacobian is symmetric, so the tangent has the same form.
+Value softmax_derivative(const BuildCall& c, Value direction) {
+    const Value y = widen(c.value()), d = widen(direction);
+    return narrow(mul(y, sub(d, sum_spread(mul(y, d), axis_of(c)))), c.type(0).dtype);
+}
+
+Value expand_log_softmax(const BuildCall& c) {
+    const size_t axis = axis_of(c);
+    const Value z = shifted(widen(c.operand(0)), axis);
+    const Dims dims = z.dims();
+    const Value log_sum = log(sum(exp(z), {static_cast<int64_t>(axis)}));
+    return narrow(sub(z, spread(log_sum, dims, {axis}, false)), c.type(0).dtype);
+}
+
+Value log_softmax_vjp(const BuildCall& c, size_t, Value dy) {
+    const Value d = widen(dy), p = exp(widen(c.value()));
+    return narrow(sub(d, mul(p, sum_spread(d, axis_of(c)))), c.type(0).dtype);
+}
+
+Value log_softmax_jvp(const BuildCall& c, std::span<const Value> tangents) {
+    if (!tangents[0].valid()) return {};
+    const Value t = widen(tangents[0]), p = exp(widen(c.value()));
+    return narrow(sub(t, sum_spread(mul(p, t), axis_of(c))), c.type(0).dtype);
+}
+
+// --- rms_norm -------------------------------------------------------------------------------------------------------
+
+std::vector<size_t> normalized_axes(const Call& c) {
+    std::vector<size_t> axes(c.type(0).rank() - axis_of(c));
+    std::iota(axes.begin(), axes.end(), axis_of(c));
+    return axes;
+}
+
+Result<Type> infer_rms_norm(const Call& c) {
+    TRY(infer::dtype(c, 0, Accept::floats));
+    TRY(const size_t axis, infer::axis(c, c.integer("axis"), c.type(0).rank()));
+    const Dims& x = c.type(0).dims;
+    for (size_t i = axis; i < x.size(); ++i)
+        if (x[i] == Dim(0)) return c.error(fmt::format("axis {} of {} is empty", i, infer::describe(c, 0)));
+    const Dims normalized(x.begin() + static_cast<ptrdiff_t>(axis), x.end());
+    for (size_t operand : {size_t{1}, size_t{2}}) {
+        if (!c.has(operand)) continue;
+        TRY(infer::equal_dtypes(c, 0, operand));
+        TRY(infer::equal_dims(c, c.type(operand).dims, normalized,
+                              fmt::format("shape of {}, that of x from axis {} on", infer::operand_name(c, operand), axis)));
+    }
+    if (!(c.real("eps") >= 0)) return c.error(fmt::format("eps must not be negative: got {}", c.real("eps")));
+    return c.type(0);
+}
+
+Value expand_rms_norm(const BuildCall& c) {
+    const Value x = widen(c.operand(0));
+    const auto axes = normalized_axes(c);
+    const auto integers = to_integers(axes);
+    const auto count = concrete_count(c, c.type(0).dims, axes);
+    if (!count) return {};
+    const Value mean_square = sum(mul(x, x), integers) / static_cast<double>(*count);
+    const Value scale = rsqrt(mean_square + c.real("eps"));
+    Value y = mul(x, spread(scale, x.dims(), axes, false));
+    if (c.has(1)) y = mul(y, broadcast(widen(c.operand(1)), x.dims(), integers));
+    if (c.has(2)) y = add(y, broadcast(widen(c.operand(2)), x.dims(), integers));
+    return narrow(y, c.type(0).dtype);
+}
+
+constexpr OpDef defs[] = {
+    {.name = "softmax",
+     .doc = "y = exp(x - max x) / sum(exp(x - max x)) along axis.",
+     .operands = x_operand,
+     .attrs = softmax_attrs,
+     .infer = infer_softmax,
+     .grad = CustomGrad{[](const BuildCall& c, size_t, Value dy) { return softmax_derivative(c, dy); },
+                        [](const BuildCall& c, std::span<const Value> tangents) {
+                            return tangents[0].valid() ? softmax_derivative(c, tangents[0]) : Value{};
+                        }},
+     .batch = Batch::by_expansion,
+     .lower = ExpandLower{expand_softmax},
+     .onnx = "Softmax"},
+    {.name = "log_softmax",
+     .doc = "y = z - log(sum(exp z)) along axis with z = x - max x.",
+     .operands = x_operand,
+     .attrs = softmax_attrs,
+     .infer = infer_softmax,
+     .grad = CustomGrad{log_softmax_vjp, log_softmax_jvp},
+     .batch = Batch::by_expansion,
+     .lower = ExpandLower{expand_log_softmax},
+     .onnx = "LogSoftmax"},
+    {.name = "rms_norm",
+     .doc = "y = x * rsqrt(mean(x^2) + eps) * w + b, the mean over axis and all axes behind it; w and b may be left out.",
+     .operands = x_w_b,
+     .attrs = norm_attrs,
+     .infer = infer_rms_norm,
+     .grad = ByExpansion{},
+     .batch = Batch::by_expansion,
+     .lower = ExpandLower{expand_rms_norm},
+     .onnx = "RMSNormalization"},
+};
+
+}  // namespace
+
+std::span<const OpDef> normalize_ops() { return defs; }
+
+}  // namespace darner

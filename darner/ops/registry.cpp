@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// The explicit list of op families: no static initialisers, so that nothing is lost when a static library is linked.
+#include "darner/ops/families.h"
+
+namespace darner {
+
+const OpRegistry& op_registry() {
+    static const std::span<const OpDef> families[] = {elementwise_ops(), compare_ops(),   shape_ops(), index_ops(), reduce_ops(),
+                                                      contract_ops(),    normalize_ops(), loss_ops(),  random_ops()};
+    static const OpRegistry registry(families);
+    return registry;
+}
+
+}  // namespace darner
