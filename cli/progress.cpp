@@ -40,15 +40,15 @@ std::string bar_text(uint64_t done, uint64_t total, double seconds_left, std::st
 
 Progress::Progress(bool wanted) : shown_(wanted && isatty(STDERR_FILENO) != 0) {}
 
-void Progress::update(uint64_t done, uint64_t total, std::string_view text) {
+void Progress::update(uint64_t done, uint64_t total, std::string_view text, std::optional<double> seconds_left) {
     if (!shown_) return;
     const Clock::time_point now = Clock::now();
     if (drawn_ && done < total && now - last_ < std::chrono::milliseconds(100)) return;
     last_ = now;
     drawn_ = true;
     const double elapsed = std::chrono::duration<double>(now - started_).count();
-    const double left = done == 0 ? 0 : elapsed * static_cast<double>(total - std::min(done, total)) / static_cast<double>(done);
-    fmt::print(stderr, "\r\033[K{}", bar_text(done, total, left, text, terminal_columns()));
+    const double guess = done == 0 ? 0 : elapsed * static_cast<double>(total - std::min(done, total)) / static_cast<double>(done);
+    fmt::print(stderr, "\r\033[K{}", bar_text(done, total, seconds_left.value_or(guess), text, terminal_columns()));
     std::fflush(stderr);
 }
 

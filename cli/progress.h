@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,9 @@ public:
     Progress& operator=(const Progress&) = delete;
 
     bool shown() const { return shown_; }
-    // Redraws at most ten times a second, always when `done` is `total`.
-    void update(uint64_t done, uint64_t total, std::string_view text);
+    // Redraws at most ten times a second, always when `done` is `total`. The time left is guessed from the time since the
+    // start when the caller does not know better.
+    void update(uint64_t done, uint64_t total, std::string_view text, std::optional<double> seconds_left = {});
     // Takes the bar away, so that a line can be printed in its place.
     void clear();
 

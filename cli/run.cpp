@@ -119,10 +119,13 @@ Result<Given> gather_values(const RunOptions& options, const std::vector<Leaf>& 
                      "set each with --set NAME=FILE.npy, or all the rest with --fill random:SEED");
 }
 
-// The graph with its init expressions moved into a graph `init`, which compile() runs after loading.
-Result<Module> with_init(const Graph& graph, const Graph* init) {
+// The graph with its init expressions moved into a graph `init`.
+Result<Module> with_init(const Graph& graph, const Graph* init, const SymbolBindings& bindings) {
     Module module;
-    if (init != nullptr) module.graphs.push_back(*init);
+    if (init != nullptr) {
+        TRY(Graph bound, bind_symbols(*init, bindings));
+        module.graphs.push_back(std::move(bound));
+    }
     module.graphs.push_back(graph);
     return extract_init(std::move(module));
 }
@@ -170,12 +173,20 @@ Result<void> print_json(const std::string& graph, const DeviceInfo& device, cons
     return {};
 }
 
-Result<std::vector<Shown>> run_once(Session& session, const Graph& graph, const Given& given) {
+Result<void> write_params(Session& session, const NamedArrays& params) {
     const std::vector<std::string> state = session.state();
-    for (const auto& [name, value] : given.params)
-        if (std::find(state.begin(), state.end(), name) != state.end()) {  // else nothing reads it
-            TRY(session.write(name, value));
-        }
+    for (const auto& [name, value] : params)
+        if (std::find(state.begin(), state.end(), name) != state.end()) TRY(session.write(name, value));  // else nothing reads it
+    return {};
+}
+
+Result<std::vector<Shown>> run_once(Session& session, const Graph& graph, bool has_init, const Given& given) {
+    TRY(write_params(session, given.params));
+    if (has_init) {
+        // An init expression may read a given param, and a given param may have an init expression: given values win.
+        TRY(session.run("init"));
+        TRY(write_params(session, given.params));
+    }
     const std::vector<std::string> used = session.inputs(graph.name);
     NamedArrays inputs;
     for (const auto& [name, value] : given.inputs)
@@ -204,12 +215,13 @@ Result<void> run_graph(const RunOptions& options) {
     const Graph* init = graph.name == "init" ? nullptr : module.find("init");
     TRY(const Given given, gather_values(options, leaves_of(graph, init)));
 
-    TRY(const Module compiled, with_init(graph, init));
+    TRY(const Module compiled, with_init(graph, init, bindings));
     CompileOptions compile_options;
     compile_options.device = options.device;
     compile_options.seed = options.seed;
+    compile_options.run_init = false;
     TRY(Session session, compile(compiled, compile_options));
-    TRY(std::vector<Shown> results, run_once(session, graph, given));
+    TRY(std::vector<Shown> results, run_once(session, graph, graph.name != "init" && compiled.find("init") != nullptr, given));
     if (!options.out_dir.empty()) TRY(write_files(options.out_dir, results));
     return options.json ? print_json(graph.name, session.device(), results) : print_text(graph.name, session.device(), results);
 }

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// Whole training runs through the command: what the network reaches on Fashion-MNIST and how fast, that a seed decides all
+// bits, that the devices agree, and what the output looks like. Runs but the first use a small made-up data set.
+#include "darner/base/files.h"
+#include "darner/io/safetensors.h"
+#include "tests/subprocess.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+#include <sstream>
+
+namespace darner::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+ProcessResult train(const std::vector<std::string>& options) {
+    std::vector<std::string> words{DARNER_BINARY_DIR "/bin/darner", "train", "fashion-mnist"};
+    words.insert(words.end(), options.begin(), options.end());
+    return run_process(words);
+}
+
+std::vector<Json> json_lines(const std::string& text) {
+    std::vector<Json> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(Json::parse(line));
+    return lines;
+}
+
+TEST(TrainFashionMnist, ReachesItsAccuracyInTime) {
+    const TemporaryFolder folder;
+    const ProcessResult result = train({"--json", "--out", folder.path(), "--device", "vulkan"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const std::vector<Json> epochs = json_lines(result.out);
+    ASSERT_EQ(epochs.size(), 5u);
+    for (size_t i = 0; i < epochs.size(); ++i) {
+        EXPECT_EQ(epochs[i]["epoch"], i + 1);
+        EXPECT_GT(epochs[i]["seconds"].get<double>(), 0);
+        EXPECT_GT(epochs[i]["images_per_second"].get<double>(), 0);
+        if (i > 0) EXPECT_LT(epochs[i]["train_loss"].get<double>(), epochs[i - 1]["train_loss"].get<double>());
+    }
+    EXPECT_GE(epochs.back()["test_accuracy"].get<double>(), 0.87);
+    EXPECT_LE(epochs.back()["test_accuracy"].get<double>(), 1.0);
+    EXPECT_LT(result.seconds, 120);
+    const Result<Safetensors> model = read_safetensors(folder.file("model.safetensors"));
+    ASSERT_TRUE(model) << model.error().text();
+    EXPECT_TRUE(model->tensors.contains("0.weight"));
+}
+
+TEST(TrainFashionMnist, TheFirstStepShowsSoon) {
+    const TemporaryFolder folder;
+    const ProcessResult result = train({"--epochs", "1", "--out", folder.path(), "--device", "vulkan"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    std::smatch first;
+    ASSERT_TRUE(std::regex_search(result.out, first, std::regex("first step after ([0-9.]+) s: loss ([0-9.]+)"))) << result.out;
+    EXPECT_LT(std::stod(first[1]), 3.0);
+    EXPECT_NEAR(std::stod(first[2]), std::log(10.0), 0.5);  // nothing learnt yet
+    EXPECT_THAT(result.out, HasSubstr("epoch 1/1"));
+    EXPECT_THAT(result.out, testing::Not(HasSubstr("\r")));  // no bar in a pipe
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("\r")));
+}
+
+// --- a small data set ---------------------------------------------------------------------------------------------------
+
+void put_u32(std::string& out, uint32_t value) {
+    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
+}
+
+// Noise in which the row of the label's number is bright.
+void write_images(const TemporaryFolder& folder, const std::string& part, uint32_t count, uint32_t seed) {
+    constexpr uint32_t side = 10;
+    std::mt19937 random(seed);
+    std::string images, labels;
+    put_u32(images, 0x803);
+    put_u32(labels, 0x801);
+    for (std::string* file : {&images, &labels}) put_u32(*file, count);
+    put_u32(images, side);
+    put_u32(images, side);
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t label = i % 10;
+        labels += static_cast<char>(label);
+        for (uint32_t row = 0; row < side; ++row)
+            for (uint32_t col = 0; col < side; ++col) images += static_cast<char>(random() % 100 + (row == label ? 150 : 0));
+    }
+    ASSERT_TRUE(write_text_file(folder.file(part + "-images-idx3-ubyte"), images));
+    ASSERT_TRUE(write_text_file(folder.file(part + "-labels-idx1-ubyte"), labels));
+}
+
+class TrainSmall : public testing::Test {
+protected:
+    void SetUp() override {
+        write_images(data_, "train", 150, 1);
+        write_images(data_, "t10k", 35, 2);
+    }
+    // Batches of 16: the last of an epoch would be partial.
+    ProcessResult run(const std::string& out, const std::vector<std::string>& more) {
+        std::vector<std::string> words{"--data", data_.path(), "--out", out};
+        if (std::find(more.begin(), more.end(), "--batch") == more.end()) words.insert(words.end(), {"--batch", "16"});
+        words.insert(words.end(), more.begin(), more.end());
+        return train(words);
+    }
+    std::string model_of(const std::string& out, const std::vector<std::string>& more) {
+        const ProcessResult result = run(out, more);
+        EXPECT_EQ(result.exit_code, 0) << result.err;
+        Result<std::string> bytes = read_text_file(out + "/model.safetensors");
+        EXPECT_TRUE(bytes);
+        return bytes ? *bytes : std::string();
+    }
+    TemporaryFolder data_, out_;
+};
+
+TEST_F(TrainSmall, TheSeedDecidesAllBits) {
+    for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+        const std::vector<std::string> options{"--epochs", "3", "--optimizer", optimizer, "--device", "vulkan"};
+        std::vector<std::string> other = options;
+        other.insert(other.end(), {"--seed", "1"});
+        const std::string first = model_of(out_.file("a"), options);
+        EXPECT_EQ(first, model_of(out_.file("b"), options)) << optimizer;
+        EXPECT_NE(first, model_of(out_.file("c"), other)) << optimizer;
+    }
+}
+
+TEST_F(TrainSmall, LearnsAndCountsTheWholeTestSet) {
+    const ProcessResult result = run(out_.path(), {"--epochs", "20", "--json", "--device", "vulkan"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const std::vector<Json> epochs = json_lines(result.out);
+    ASSERT_EQ(epochs.size(), 20u);
+    const double accuracy = epochs.back()["test_accuracy"];
+    EXPECT_GE(accuracy, 0.95);
+    EXPECT_NEAR(accuracy * 35, std::round(accuracy * 35), 1e-9);  // a share of 35 images
+}
+
+TEST_F(TrainSmall, TheDevicesAgree) {
+    std::vector<Json> losses;
+    std::vector<Safetensors> models;
+    for (const char* device : {"interp", "vulkan"}) {
+        const std::string out = out_.file(device);
+        const ProcessResult result = run(out, {"--epochs", "1", "--json", "--device", device});
+        ASSERT_EQ(result.exit_code, 0) << result.err;
+        losses.push_back(json_lines(result.out).at(0)["train_loss"]);
+        Result<Safetensors> model = read_safetensors(out + "/model.safetensors");
+        ASSERT_TRUE(model) << model.error().text();
+        models.push_back(std::move(*model));
+    }
+    EXPECT_NEAR(losses[0].get<double>(), losses[1].get<double>(), 1e-5 * losses[0].get<double>());
+    ASSERT_EQ(models[0].tensors.size(), models[1].tensors.size());
+    for (const auto& [name, tensor] : models[0].tensors) {
+        const auto a = values_of<float>(tensor), b = values_of<float>(models[1].tensors.at(name));
+        ASSERT_EQ(a.size(), b.size());
+        // Adam divides a small gradient by its own size: rounding errors grow to a share of the learning rate.
+        for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << name << " " << i;
+    }
+}
+
+TEST_F(TrainSmall, TheJsonIsALineAnEpoch) {
+    const ProcessResult result = run(out_.path(), {"--epochs", "2", "--json", "--device", "vulkan"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const std::string number = "[0-9.e+-]+";
+    const std::string line = "\\{\"epoch\":[12],\"train_loss\":" + number + ",\"test_accuracy\":" + number +
+                             ",\"seconds\":" + number + ",\"images_per_second\":" + number + "\\}\n";
+    EXPECT_TRUE(std::regex_match(result.out, std::regex(line + line))) << result.out;
+}
+
+TEST_F(TrainSmall, ErrorsComeBeforeTheWork) {
+    const auto error = [](const ProcessResult& result) {
+        EXPECT_EQ(result.exit_code, 1);
+        EXPECT_THAT(result.out, testing::IsEmpty());
+        EXPECT_THAT(result.err, testing::StartsWith("error: "));
+        return result.err;
+    };
+    EXPECT_THAT(error(run(out_.path(), {"--batch", "1000"})), HasSubstr("expected 1 to 150"));
+    const std::string missing = error(train({"--data", out_.file("none"), "--out", out_.path()}));
+    EXPECT_THAT(missing, HasSubstr("dataset-fashion-mnist"));
+    EXPECT_THAT(missing, HasSubstr("./dev setup"));
+    ASSERT_TRUE(write_text_file(out_.file("file"), "x"));
+    EXPECT_THAT(error(run(out_.file("file"), {})), HasSubstr("file"));
+}
+
+}  // namespace
+}  // namespace darner::test
