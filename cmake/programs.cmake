@@ -29,3 +29,11 @@ if(DARNER_TESTS)
     add_test(NAME whole COMMAND whole_test)
   endif()
 endif()
+
+# Micro-benchmarks: ./dev bench. Left out of `all`.
+file(GLOB bench_sources CONFIGURE_DEPENDS bench/*_bench.cpp)
+find_package(benchmark QUIET)
+if(bench_sources AND benchmark_FOUND)
+  add_executable(darner_bench EXCLUDE_FROM_ALL ${bench_sources})
+  target_link_libraries(darner_bench PRIVATE darner_options ${DARNER_LAYERS} benchmark::benchmark)
+endif()
