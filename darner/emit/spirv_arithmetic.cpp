@@ -105,7 +105,7 @@ SpirvId FunctionEmitter::emit_binary(const kir::Instruction& inst, SpirvId a, Sp
         case Opcode::shl: return emit(Op::ShiftLeftLogical, result, {a, b});
         case Opcode::shr: return emit(s == Scalar::i32 ? Op::ShiftRightArithmetic : Op::ShiftRightLogical, result, {a, b});
         case Opcode::mul_high: {
-            const SpirvId pair = emit(s == Scalar::i32 ? Op::SMulExtended : Op::UMulExtended, module_.pair_type(result), {a, b});
+            const SpirvId pair = emit(Op::UMulExtended, module_.pair_type(result), {a, b});
             return emit(Op::CompositeExtract, result, {pair, 1u});
         }
         default: bug(__FILE__, __LINE__, std::string("no SPIR-V for kernel IR's ") + kir::to_string(inst.op));

@@ -65,7 +65,6 @@ enum class Op : uint16_t {
     FRem = 140,
     MatrixTimesScalar = 143,
     UMulExtended = 151,
-    SMulExtended = 152,
     LogicalEqual = 164,
     LogicalNotEqual = 165,
     LogicalOr = 166,
