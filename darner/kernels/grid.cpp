@@ -55,14 +55,18 @@ Expr linearize(Builder& b, std::span<const Expr> index, std::span<const int64_t>
     return linear;
 }
 
-std::vector<Expr> delinearize(Builder& b, Expr linear, std::span<const int64_t> dims) {
+std::vector<Expr> delinearize(Builder&, Expr linear, std::span<const int64_t> dims) {
+    // From the last axis, dividing what is left each time: the form that the builder simplifies best.
     std::vector<Expr> index(dims.size());
-    uint64_t stride = 1;
+    Expr rest = linear;
     for (size_t i = dims.size(); i-- > 0;) {
-        const uint64_t extent = static_cast<uint64_t>(dims[i] > 0 ? dims[i] : 1);
-        const Expr high = linear / static_cast<uint32_t>(stride);
-        index[i] = extent == 1 ? b.u32(0) : (i == 0 ? high : high % static_cast<uint32_t>(extent));
-        stride *= extent;
+        const uint32_t extent = static_cast<uint32_t>(dims[i] > 0 ? dims[i] : 1);
+        if (i == 0) {
+            index[i] = rest;
+        } else {
+            index[i] = rest % extent;
+            rest = rest / extent;
+        }
     }
     return index;
 }

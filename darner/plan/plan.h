@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// plan(): graphs of primitives to a Program for given Caps. The steps are a list in plan.cpp: grouping, lowering to kernels,
+// plan_module(): graphs of primitives to a Program for given Caps. The steps are a list in plan.cpp: grouping, lowering to kernels,
 // memory, hazards. The plan depends on the graphs and the caps alone.
 #pragma once
 
@@ -16,6 +16,6 @@ struct PlanOptions {
 
 // Graphs must be expanded (no composites) and concrete. Kernels come as KIR; code is emitted by runtime.
 // Errors list every reason: dtypes the device lacks, limits, tensors too large.
-Result<Program> plan(const Module& module, const Caps& caps, const PlanOptions& options = {});
+Result<Program> plan_module(const Module& module, const Caps& caps, const PlanOptions& options = {});
 
 }  // namespace darner

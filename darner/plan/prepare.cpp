@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "darner/plan/prepare.h"
+
+#include "darner/graph/builder.h"
+#include "darner/plan/storage.h"
+
+#include <fmt/format.h>
+
+namespace darner::plan {
+
+namespace {
+
+constexpr size_t max_listed = 8;
+
+Result<void> check(const Graph& graph) {
+    std::vector<std::string> reasons;
+    for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+        const Node& node = graph.nodes[i];
+        const std::string what = graph.describe(NodeId(i));
+        if (!node.type.is_concrete()) reasons.push_back(what + " has symbolic dims; bind them first");
+        else if (!storage_of(node.type.dtype)) reasons.push_back(fmt::format("{} is {}, which kernels do not have; cast it to a 32-bit dtype", what, to_string(node.type.dtype)));
+        else if (node.type.count() > 0x7fffffff) reasons.push_back(what + " has more than 2^31 - 1 elements");
+        if (node.kind == NodeKind::op && node.op->is_composite()) reasons.push_back(what + " is composite; expand the graph first");
+    }
+    if (reasons.empty()) return {};
+    const size_t more = reasons.size() > max_listed ? reasons.size() - max_listed : 0;
+    reasons.resize(std::min(reasons.size(), max_listed));
+    return unsupported(fmt::format("[plan] graph {} cannot be planned: {}{}", graph.name, fmt::join(reasons, "; "),
+                                   more > 0 ? fmt::format("; and {} more", more) : ""));
+}
+
+// The node whose memory a root would share: through materialize and reshapes.
+NodeId behind_aliases(const Graph& graph, NodeId id) {
+    for (;;) {
+        const Node& node = graph.node(id);
+        if (node.kind != NodeKind::op) return id;
+        const auto* view = std::get_if<ViewLower>(&node.op->lower);
+        const auto* kernel = std::get_if<KernelLower>(&node.op->lower);
+        if (!(view != nullptr && view->alias) && !(kernel != nullptr && kernel->name == "materialize")) return id;
+        id = node.operands[0];
+    }
+}
+
+bool needs_own_node(const Graph& graph, NodeId root) {
+    const Node& owner = graph.node(behind_aliases(graph, root));
+    if (owner.kind != NodeKind::op) return true;
+    return byte_size(owner.type.dtype) < 4 && !owner.op->is_map();
+}
+
+}  // namespace
+
+Result<Graph> prepare(const Graph& graph) {
+    TRY(check(graph));
+    Builder builder(graph.name);
+    GraphCopier copier(graph, builder);
+    for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+        const Node& node = graph.nodes[i];
+        const bool reduces_nothing = node.kind == NodeKind::op && std::holds_alternative<ReduceLower>(node.op->lower) &&
+                                     graph.type(node.operands[0]).count() == 0;
+        if (reduces_nothing) copier[NodeId(i)] = builder.constant(node.type, 0);
+        else copier.copy(NodeId(i));
+    }
+    const auto own = [&](NodeId id) {
+        const Value value = copier[id];
+        if (!needs_own_node(builder.graph(), value.id)) return value;
+        return builder.call("cast", {value}, {{"dtype", value.dtype()}});
+    };
+    for (const auto& output : graph.outputs) builder.output(output.name, own(output.node));
+    for (const auto& update : graph.updates) builder.update(copier[update.param], own(update.value));
+    return builder.finish();
+}
+
+}  // namespace darner::plan

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// What a graph must look like before grouping: concrete, of primitives, of dtypes that kernels have; every output and update
+// computed by a node of its own (never a leaf or a view of one), packed ones by an elementwise node; no reduction over nothing.
+#pragma once
+
+#include "darner/graph/graph.h"
+
+namespace darner::plan {
+
+Result<Graph> prepare(const Graph& graph);
+
+}  // namespace darner::plan
