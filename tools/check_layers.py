@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Who may include whom. The table is that of ARCHITECTURE.md; every file may include its own layer."""
+"""Who may include whom. The table is that of ARCHITECTURE.md; every file may include its own layer.
+
+Tests beside the sources may include every layer of the library (CMakeLists.txt lists what they link); nothing but tests may
+include a header of tests."""
+import pathlib
 import re
 
 import cpp_source
@@ -60,6 +64,10 @@ def problem_of(path, quote, target):
         if target_program not in allowed:
             return f"{program}/ may not include {target_program}/: only {', '.join(allowed)}"
         return None
+    if cpp_source.is_test(pathlib.Path(path)):
+        return None if target_program == "darner" else f"a test of the library may not include {target_program}/"
+    if cpp_source.is_test(pathlib.Path(target)):
+        return f'"{target}" is for tests only'
     if path.count("/") == 1:
         return None  # the umbrella header
     if layer is None:

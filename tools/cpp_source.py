@@ -44,7 +44,8 @@ def sources(*folders):
 
 
 def is_test(path):
-    return path.name.endswith("_test.cpp") or "testdata" in path.parts
+    """foo_test.cpp, and headers for tests only: foo_test.h, test_foo.h."""
+    return "_test." in path.name or path.name.startswith("test_")
 
 
 def shown(path):
