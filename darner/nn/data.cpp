@@ -3,6 +3,7 @@
 #include "darner/nn/data.h"
 
 #include "darner/io/idx.h"
+#include "darner/ops/philox.h"
 
 #include <fmt/format.h>
 
@@ -17,26 +18,13 @@ namespace {
 
 // --- shuffle --------------------------------------------------------------------------------------------------------
 
-using PhiloxBlock = std::array<uint32_t, 4>;
-
-PhiloxBlock philox4x32_10(PhiloxBlock counter, uint32_t key0, uint32_t key1) {
-    for (int round = 0; round < 10; ++round) {
-        const uint64_t a = uint64_t{0xD2511F53} * counter[0], b = uint64_t{0xCD9E8D57} * counter[2];
-        counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(b),
-                   static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(a)};
-        key0 += 0x9E3779B9;
-        key1 += 0xBB67AE85;
-    }
-    return counter;
-}
-
 constexpr uint32_t order_stream = 0xffffffff;
 
 // The words of an epoch's random stream, one after the other.
 class EpochWords {
 public:
     EpochWords(uint64_t seed, uint32_t epoch)
-        : key0_(static_cast<uint32_t>(seed)), key1_(static_cast<uint32_t>(seed >> 32)), epoch_(epoch) {}
+        : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}, epoch_(epoch) {}
 
     uint32_t below(uint32_t n) {
         const uint32_t rejected = static_cast<uint32_t>((uint64_t{1} << 32) % n);
@@ -49,14 +37,15 @@ public:
 private:
     uint32_t next() {
         if (used_ == block_.size()) {
-            block_ = philox4x32_10({blocks_++, 0, order_stream, epoch_}, key0_, key1_);
+            block_ = philox4x32({blocks_++, 0, order_stream, epoch_}, key_);
             used_ = 0;
         }
         return block_[used_++];
     }
 
-    uint32_t key0_, key1_, epoch_, blocks_ = 0;
-    PhiloxBlock block_ = {};
+    std::array<uint32_t, 2> key_;
+    uint32_t epoch_, blocks_ = 0;
+    std::array<uint32_t, 4> block_ = {};
     size_t used_ = 4;
 };
 
