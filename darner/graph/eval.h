@@ -14,7 +14,7 @@ using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
 struct EvalResult {
     NamedTensors outputs;
-    NamedTensors updates;             // new value by param name
+    NamedTensors updates;  // new value by param name
 };
 
 // `leaves` gives inputs and params by name; a missing or mistyped one is an error that lists them all.

@@ -27,16 +27,17 @@ struct Provenance {
 
 struct Node {
     NodeKind kind = NodeKind::op;
-    const OpDef* op = nullptr;            // of kind op
-    std::vector<NodeId> operands;         // an invalid id where an optional operand was left out
-    std::vector<AttrValue> attrs;         // in the order of op->attrs
+    const OpDef* op = nullptr;     // of kind op
+    std::vector<NodeId> operands;  // an invalid id where an optional operand was left out
+    std::vector<AttrValue> attrs;  // in the order of op->attrs
     Type type;
-    uint32_t leaf = 0;                    // index into Graph::inputs, params or constants
-    uint32_t provenance = 0;              // index into Graph::provenances
+    uint32_t leaf = 0;        // index into Graph::inputs, params or constants
+    uint32_t provenance = 0;  // index into Graph::provenances
 };
 
 enum class Role : uint8_t { param, moment, statistic, counter, data };
 const char* to_string(Role role);
+std::optional<Role> parse_role(std::string_view text);
 
 struct GraphInput {
     std::string name;
@@ -46,7 +47,7 @@ struct GraphInput {
 struct GraphParam {
     std::string name;
     NodeId node;
-    NodeId init;            // an expression of this graph, compiled into the `init` graph; invalid: set by the host
+    NodeId init;  // an expression of this graph, compiled into the `init` graph; invalid: set by the host
     bool trainable = true;
     Role role = Role::param;
 };
@@ -68,17 +69,17 @@ struct Graph {
     std::vector<GraphOutput> outputs;
     std::vector<GraphUpdate> updates;
     std::vector<Provenance> provenances = {{}};
-    std::vector<std::string> names;       // of nodes, as the user wrote them; empty: none. Size of nodes.
+    std::vector<std::string> names;  // of nodes, as the user wrote them; empty: none. Size of nodes.
 
     const Node& node(NodeId id) const { return nodes[id.value]; }
     const Type& type(NodeId id) const { return nodes[id.value].type; }
     const Tensor& constant(const Node& node) const { return *constants[node.leaf]; }
-    bool is_splat(const Node& node) const;                 // a constant of one value
+    bool is_splat(const Node& node) const;  // a constant of one value
     const GraphParam* find_param(std::string_view name) const;
     const GraphInput* find_input(std::string_view name) const;
     const GraphOutput* find_output(std::string_view name) const;
     const Provenance& provenance(NodeId id) const { return provenances[nodes[id.value].provenance]; }
-    std::string describe(NodeId id) const;                 // "relu f32[64,128] (fc1 at model.cpp:12)": for messages
+    std::string describe(NodeId id) const;  // "relu f32[64,128] (fc1 at model.cpp:12)": for messages
 };
 
 // The operand types of a node and a Call that views it. Keep it alive while the Call is used.

@@ -51,15 +51,15 @@ struct AttrDef {
     AttrKind kind = AttrKind::integer;
     std::string_view default_text = {};  // as in the text form; empty: required; "none": may be left out
     std::string_view doc = {};
-    std::string_view choices = {};       // of a choice: "none|tanh"
+    std::string_view choices = {};  // of a choice: "none|tanh"
 };
 
 // One application of an op, as inference, evaluation and lowering see it. An optional operand left out has no type (nullptr).
 struct Call {
     const OpDef* op = nullptr;
     std::span<const Type* const> types;
-    std::span<const AttrValue> attrs;   // in the order of op->attrs, defaults filled in
-    const Type* out = nullptr;          // not yet known during inference
+    std::span<const AttrValue> attrs;  // in the order of op->attrs, defaults filled in
+    const Type* out = nullptr;         // not yet known during inference
 
     size_t operand_count() const { return types.size(); }
     bool has(size_t operand) const { return operand < types.size() && types[operand] != nullptr; }
@@ -105,11 +105,18 @@ using Ref = std::variant<std::monostate, ElementRef, TensorRef>;  // monostate: 
 // --- gradients ------------------------------------------------------------------------------------------------------
 struct ZeroGrad {};
 // Elementwise: dy / d operand i, of the output's shape; the engine multiplies by the cotangent. An invalid Value means zero.
-struct Deriv { Value (*derivative)(const BuildCall&, size_t operand) = nullptr; };
-// Linear in all its float operands together: the transpose applied to the cotangent, for one operand. jvp applies the op to tangents.
-struct Linear { Value (*transpose)(const BuildCall&, size_t operand, Value cotangent) = nullptr; };
+struct Deriv {
+    Value (*derivative)(const BuildCall&, size_t operand) = nullptr;
+};
+// Linear in all its float operands together: the transpose applied to the cotangent, for one operand. jvp applies the op to
+// tangents.
+struct Linear {
+    Value (*transpose)(const BuildCall&, size_t operand, Value cotangent) = nullptr;
+};
 // Linear in each of its two operands with the other held fixed.
-struct Bilinear { Value (*transpose)(const BuildCall&, size_t operand, Value cotangent) = nullptr; };
+struct Bilinear {
+    Value (*transpose)(const BuildCall&, size_t operand, Value cotangent) = nullptr;
+};
 // vjp gives the cotangent of one operand; jvp the tangent of the result. An invalid Value means zero.
 struct CustomGrad {
     Value (*vjp)(const BuildCall&, size_t operand, Value cotangent) = nullptr;
@@ -133,7 +140,9 @@ struct MapLower {
     bool expensive = false;  // worth storing rather than computing again (exp, log, pow, ...)
 };
 enum class Reduction : uint8_t { sum, max, min, argmax };
-struct ReduceLower { Reduction kind = Reduction::sum; };  // attributes `axes` (or `axis`) and `keep`
+struct ReduceLower {
+    Reduction kind = Reduction::sum;
+};  // attributes `axes` (or `axis`) and `keep`
 // The result is its one operand seen through another index. `alias`: same elements in the same order (reshape).
 struct ViewLower {
     void (*map_index)(const Call&, kir::Builder&, std::span<const kir::Expr> out, std::vector<kir::Expr>& in) = nullptr;
@@ -147,14 +156,18 @@ struct IndexLower {
 // A contraction of two operands: attributes `batch` and `contract`.
 struct ContractLower {};
 // A kernel that the planner knows by name.
-struct KernelLower { std::string_view name; };
+struct KernelLower {
+    std::string_view name;
+};
 // Composite: primitives in place of the op. Always taken, before planning.
-struct ExpandLower { Value (*expand)(const BuildCall&) = nullptr; };
+struct ExpandLower {
+    Value (*expand)(const BuildCall&) = nullptr;
+};
 using Lower = std::variant<MapLower, ReduceLower, ViewLower, IndexLower, ContractLower, KernelLower, ExpandLower>;
 
 struct OpDef {
     std::string_view name;
-    std::string_view doc;     // one sentence with the formula
+    std::string_view doc;  // one sentence with the formula
     std::span<const OperandDef> operands;
     std::span<const AttrDef> attrs = {};
     Result<Type> (*infer)(const Call&) = nullptr;
@@ -162,10 +175,10 @@ struct OpDef {
     Grad grad = ZeroGrad{};
     Batch batch = Batch::pointwise;
     Lower lower = MapLower{};
-    std::string_view onnx = {};   // name of the ONNX operator that means the same; empty: none
-    double ulp = 0;               // error bound of an elementwise op in ULP of f32; 0: exact
+    std::string_view onnx = {};  // name of the ONNX operator that means the same; empty: none
+    double ulp = 0;              // error bound of an elementwise op in ULP of f32; 0: exact
     bool commutative = false;
-    bool has_side_stream = false; // carries a `stream` attribute that the Builder makes unique
+    bool has_side_stream = false;  // carries a `stream` attribute that the Builder makes unique
 
     const AttrDef* find_attr(std::string_view attr_name) const;
     size_t required_operands() const;
@@ -181,9 +194,9 @@ class OpRegistry {
 public:
     explicit OpRegistry(std::span<const std::span<const OpDef>> families);
     const OpDef* find(std::string_view name) const;
-    std::span<const OpDef* const> all() const { return sorted_; }         // by name
-    std::span<const AttrValue> defaults(const OpDef& op) const;           // monostate where required or "none"
-    std::string nearest(std::string_view name) const;                     // for "did you mean"
+    std::span<const OpDef* const> all() const { return sorted_; }  // by name
+    std::span<const AttrValue> defaults(const OpDef& op) const;    // monostate where required or "none"
+    std::string nearest(std::string_view name) const;              // for "did you mean"
 
 private:
     std::vector<const OpDef*> sorted_;

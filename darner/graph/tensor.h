@@ -12,8 +12,8 @@ namespace darner {
 struct Tensor {
     DType dtype = DType::f32;
     std::vector<int64_t> dims;
-    std::vector<double> real;       // used when is_float(dtype)
-    std::vector<int64_t> integer;   // else
+    std::vector<double> real;      // used when is_float(dtype)
+    std::vector<int64_t> integer;  // else
 
     static Tensor zeros(DType dtype, std::vector<int64_t> dims);
     static Tensor scalar(DType dtype, double value);
@@ -23,14 +23,14 @@ struct Tensor {
     int64_t count() const { return is_float(dtype) ? static_cast<int64_t>(real.size()) : static_cast<int64_t>(integer.size()); }
     Type type() const;
     double at(int64_t i) const { return is_float(dtype) ? real[i] : static_cast<double>(integer[i]); }
-    void set(int64_t i, double v);  // rounds nothing; integers truncate
+    void set(int64_t i, double v);         // rounds nothing; integers truncate
     std::vector<std::byte> bytes() const;  // rounded to the dtype
     bool operator==(const Tensor&) const = default;
 };
 
-double round_to(DType dtype, double value);           // to the nearest value of a float dtype, ties to even
-int64_t wrap_to(DType dtype, int64_t value);          // to an integer dtype, wrap-around; bool: value != 0
-int64_t saturate_to(DType dtype, double value);       // float -> integer: truncates and saturates, NaN gives 0
+double round_to(DType dtype, double value);      // to the nearest value of a float dtype, ties to even
+int64_t wrap_to(DType dtype, int64_t value);     // to an integer dtype, wrap-around; bool: value != 0
+int64_t saturate_to(DType dtype, double value);  // float -> integer: truncates and saturates, NaN gives 0
 
 // Row-major strides, and the walk over all indices of a shape.
 std::vector<int64_t> row_major_strides(std::span<const int64_t> dims);
