@@ -139,7 +139,7 @@ constexpr OpDef defs[] = {
      .infer = infer::same_type<Accept::any>,
      .ref = ElementRef{[](Reals v) { return v[0]; }, [](Integers v, DType) { return v[0]; }},
      .grad = Linear{[](const BuildCall&, size_t, Value dy) { return dy; }},
-     .lower = MapLower{[](kir::Builder&, Registers v, const Call&) { return v[0]; }, true}},
+     .lower = KernelLower{"materialize"}},
 };
 
 }  // namespace

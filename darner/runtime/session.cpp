@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+#include "darner/runtime/session.h"
+
+#include "darner/base/nearest.h"
+#include "darner/io/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace darner {
+
+namespace {
+
+std::string type_of(const ProgramTensor& tensor) { return fmt::format("{}[{}]", tensor.dtype, fmt::join(tensor.dims, ",")); }
+
+std::vector<std::string> names_of(const Program& program, const std::vector<TensorId>& ids) {
+    std::vector<std::string> names;
+    for (TensorId id : ids) names.push_back(program.tensor(id).name);
+    return names;
+}
+
+Error unknown(std::string_view what, std::string_view name, const std::vector<std::string>& known) {
+    Error error = invalid(fmt::format("no {} named {}", what, name));
+    const std::vector<std::string_view> views(known.begin(), known.end());
+    if (const auto near = nearest_name(name, views); !near.empty()) error.hint = fmt::format("did you mean {}?", near);
+    else error.hint = fmt::format("there are: {}", fmt::join(known, ", "));
+    return error;
+}
+
+Array empty_array(const ProgramTensor& tensor) { return {tensor.dtype, tensor.dims, std::vector<std::byte>(tensor.bytes)}; }
+
+// What a checkpoint holds: all state but the data set.
+bool is_saved(const ProgramTensor& tensor) { return !tensor.role.empty() && tensor.role != "data"; }
+
+}  // namespace
+
+Session::Session(std::shared_ptr<Device> device, std::shared_ptr<const Program> program, std::unique_ptr<Executable> executable)
+    : device_(std::move(device)), program_(std::move(program)), executable_(std::move(executable)) {}
+
+const PlanReport* Session::report(std::string_view graph) const {
+    for (const PlanReport& report : program_->reports)
+        if (report.entry == graph) return &report;
+    return nullptr;
+}
+
+std::vector<std::string> Session::inputs(std::string_view graph) const {
+    const Entry* entry = program_->find_entry(graph);
+    return entry == nullptr ? std::vector<std::string>{} : names_of(*program_, entry->inputs);
+}
+
+std::vector<std::string> Session::outputs(std::string_view graph) const {
+    const Entry* entry = program_->find_entry(graph);
+    return entry == nullptr ? std::vector<std::string>{} : names_of(*program_, entry->outputs);
+}
+
+std::vector<std::string> Session::state() const {
+    std::vector<std::string> names;
+    for (const ProgramTensor& tensor : program_->tensors)
+        if (!tensor.role.empty()) names.push_back(tensor.name);
+    return names;
+}
+
+Result<uint32_t> Session::entry(std::string_view graph) const {
+    std::vector<std::string> names;
+    for (uint32_t i = 0; i < program_->entries.size(); ++i) {
+        if (program_->entries[i].name == graph) return i;
+        names.push_back(program_->entries[i].name);
+    }
+    return unknown("graph", graph, names);
+}
+
+// State, then inputs and outputs of the graph run last (or of the only graph that has the name).
+Result<TensorId> Session::find(std::string_view name, std::string_view graph) const {
+    if (const TensorId state = program_->find_state(name); state.valid()) return state;
+    TensorId found;
+    for (const Entry& entry : program_->entries) {
+        for (const auto* ids : {&entry.inputs, &entry.outputs})
+            for (TensorId id : *ids)
+                if (program_->tensor(id).name == name && (!found.valid() || entry.name == graph)) found = id;
+    }
+    if (found.valid()) return found;
+    std::vector<std::string> names;
+    for (const ProgramTensor& tensor : program_->tensors) names.push_back(tensor.name);
+    return unknown("tensor", name, names);
+}
+
+Result<void> Session::write(std::string_view name, const Array& value) {
+    TRY(TensorId id, find(name, last_graph_));
+    TRY(verify(value));
+    const ProgramTensor& tensor = program_->tensor(id);
+    if (value.dtype != tensor.dtype || value.dims != tensor.dims)
+        return invalid(fmt::format("{} has the wrong type: got {}, expected {}", name, type_text(value), type_of(tensor)));
+    return executable_->write(id, value.data);
+}
+
+Result<Array> Session::read(std::string_view name) {
+    TRY(TensorId id, find(name, last_graph_));
+    Array out = empty_array(program_->tensor(id));
+    TRY(executable_->read(id, out.data));
+    return out;
+}
+
+Result<NamedArrays> Session::run(std::string_view graph, const NamedArrays& inputs) {
+    TRY(uint32_t index, entry(graph));
+    const Entry& entry = program_->entries[index];
+    std::string missing;
+    for (TensorId id : entry.inputs) {
+        const ProgramTensor& tensor = program_->tensor(id);
+        if (!inputs.contains(tensor.name)) missing += fmt::format("{}{}: {}", missing.empty() ? "" : ", ", tensor.name, type_of(tensor));
+    }
+    if (!missing.empty()) return invalid(fmt::format("graph {} needs inputs that were not given: {}", graph, missing));
+    last_graph_ = graph;
+    for (const auto& [name, value] : inputs) TRY(write(name, value));
+    TRY(executable_->submit(index, 1));
+    TRY(executable_->wait());
+    NamedArrays outputs;
+    for (TensorId id : entry.outputs) {
+        Array out = empty_array(program_->tensor(id));
+        TRY(executable_->read(id, out.data));
+        outputs.emplace(program_->tensor(id).name, std::move(out));
+    }
+    return outputs;
+}
+
+Result<void> Session::submit(std::string_view graph, uint32_t steps) {
+    TRY(uint32_t index, entry(graph));
+    last_graph_ = graph;
+    return executable_->submit(index, steps);
+}
+
+Result<void> Session::wait() { return executable_->wait(); }
+
+Result<std::vector<DispatchTime>> Session::profile(std::string_view graph) {
+    TRY(uint32_t index, entry(graph));
+    return executable_->profile(index);
+}
+
+Result<void> Session::save(const std::string& path) {
+    Safetensors contents;
+    contents.metadata["format"] = "pt";
+    for (const ProgramTensor& tensor : program_->tensors) {
+        if (!is_saved(tensor)) continue;
+        TRY(Array value, read(tensor.name));
+        contents.tensors.emplace(tensor.name, std::move(value));
+    }
+    return write_safetensors(path, contents);
+}
+
+Result<void> Session::load(const std::string& path, bool strict) {
+    TRY(Safetensors contents, read_safetensors(path));
+    std::vector<std::string> missing, unexpected;
+    for (const ProgramTensor& tensor : program_->tensors)
+        if (is_saved(tensor) && !contents.tensors.contains(tensor.name)) missing.push_back(tensor.name);
+    for (const auto& [name, value] : contents.tensors) {
+        const TensorId id = program_->find_state(name);
+        if (!id.valid()) unexpected.push_back(name);
+    }
+    if (strict && !(missing.empty() && unexpected.empty()))
+        return invalid(fmt::format("{} does not fit this module: missing [{}], unexpected [{}]", path, fmt::join(missing, ", "),
+                                   fmt::join(unexpected, ", ")));
+    for (const auto& [name, value] : contents.tensors)
+        if (program_->find_state(name).valid()) TRY(write(name, value));
+    return {};
+}
+
+}  // namespace darner
