@@ -2,6 +2,8 @@
 // The typed calls of ops.h: each passes its arguments to the op of the same name.
 #include "darner/ops/ops.h"
 
+#include <algorithm>
+
 namespace darner {
 namespace {
 
@@ -15,6 +17,18 @@ Value call(Where where, std::string_view op, std::span<const Value> operands, At
 }
 Value call(Where where, std::string_view op, std::initializer_list<Value> operands, Attrs attrs = {}) {
     return call(where, op, std::span(operands.begin(), operands.size()), attrs);
+}
+
+// A dim of -1 stands for what the others leave over; where nothing fits it stays, and the op explains.
+Dims resolve_open_dim(const Value& x, Dims shape) {
+    const auto open = std::find(shape.begin(), shape.end(), Dim(-1));
+    if (!x.valid() || open == shape.end()) return shape;
+    Dim known = 1;
+    for (auto d = shape.begin(); d != shape.end(); ++d)
+        if (d != open) known = known * *d;
+    if (known == Dim(0)) return shape;
+    if (const std::optional<Dim> rest = x.type().elements().exact_div(known)) *open = *rest;
+    return shape;
 }
 
 }  // namespace
@@ -56,7 +70,7 @@ Value select(Value condition, Value if_true, Value if_false, Where where) {
 Value cast(Value x, DType dtype, Where where) { return call(where, "cast", {x}, {{"dtype", dtype}}); }
 Value materialize(Value x, Where where) { return call(where, "materialize", {x}); }
 
-Value reshape(Value x, Dims shape, Where where) { return call(where, "reshape", {x}, {{"shape", shape}}); }
+Value reshape(Value x, Dims shape, Where where) { return call(where, "reshape", {x}, {{"shape", resolve_open_dim(x, std::move(shape))}}); }
 Value transpose(Value x, std::vector<int64_t> perm, Where where) { return call(where, "transpose", {x}, {{"perm", perm}}); }
 Value broadcast(Value x, Dims shape, std::vector<int64_t> axes, Where where) {
     return call(where, "broadcast", {x}, {{"shape", shape}, {"axes", axes}});

@@ -48,6 +48,7 @@ Value cast(Value x, DType dtype, Where where = Where::here());
 Value materialize(Value x, Where where = Where::here());
 
 // Shape.
+// One dim may be -1: what the others leave over.
 Value reshape(Value x, Dims shape, Where where = Where::here());
 Value transpose(Value x, std::vector<int64_t> perm, Where where = Where::here());
 Value broadcast(Value x, Dims shape, std::vector<int64_t> axes, Where where = Where::here());

@@ -18,7 +18,7 @@ using kir::Expr;
 using Index = std::span<const Expr>;
 
 constexpr OperandDef x_operand[] = {{"x"}};
-constexpr AttrDef reshape_attrs[] = {{"shape", AttrKind::dims, "", "the new shape; one dim may be -1: what is left"}};
+constexpr AttrDef reshape_attrs[] = {{"shape", AttrKind::dims, "", "the new shape"}};
 constexpr AttrDef transpose_attrs[] = {{"perm", AttrKind::integers, "", "axis i of the result is axis perm[i] of x"}};
 constexpr AttrDef broadcast_attrs[] = {
     {"shape", AttrKind::dims, "", "the shape of the result"},
@@ -48,32 +48,12 @@ Tensor eval_view(const Call& c, const Tensor& x, const SourceIndex& source_index
 // --- reshape --------------------------------------------------------------------------------------------------------
 
 Result<Type> infer_reshape(const Call& c) {
-    Dims dims = c.dims("shape");
-    std::optional<size_t> open;
-    Dims known;
-    for (size_t i = 0; i < dims.size(); ++i) {
-        if (!dims[i].is_constant() || dims[i].value() != -1) {
-            known.push_back(dims[i]);
-        } else if (open) {
-            return c.error(fmt::format("at most one dim of shape may be -1: got {}", to_string(dims)));
-        } else {
-            open = i;
-        }
-    }
-    TRY(infer::shape(c, known));
+    const Dims& dims = c.dims("shape");
+    TRY(infer::shape(c, dims));
     TRY(const Dim have, infer::elements(c, c.type(0).dims));
-    TRY(const Dim want, infer::elements(c, known));
-    if (open) {
-        const std::optional<Dim> rest = want == Dim(0) ? std::nullopt : have.exact_div(want);
-        if (!rest)
-            return c.error(
-                fmt::format("no extent in place of -1 fits: got {} for shape={}", infer::describe(c, 0), to_string(dims)));
-        dims[*open] = *rest;
-    } else {
-        TRY(infer::equal_dim(c, want, have,
-                             fmt::format("element count of shape={} for {}", to_string(dims), infer::describe(c, 0))));
-    }
-    return c.type(0).with(std::move(dims));
+    TRY(const Dim want, infer::elements(c, dims));
+    TRY(infer::equal_dim(c, want, have, fmt::format("element count of shape={} for {}", to_string(dims), infer::describe(c, 0))));
+    return c.type(0).with(dims);
 }
 
 Tensor eval_reshape(const Call& c, std::span<const Tensor* const> operands) {
