@@ -4,7 +4,8 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/cli/main.cpp)
   file(GLOB cli_sources CONFIGURE_DEPENDS cli/*.cpp)
   add_executable(darner ${cli_sources})
   target_link_libraries(darner PRIVATE darner_options ${DARNER_LAYERS} CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json)
-  target_compile_definitions(darner PRIVATE DARNER_VERSION="${PROJECT_VERSION}")
+  # The JSON library's inline functions must be the same everywhere in a program, and the library has them without exceptions.
+  target_compile_definitions(darner PRIVATE DARNER_VERSION="${PROJECT_VERSION}" JSON_NOEXCEPTION)
 endif()
 
 # Each examples/NAME.cpp is the program bin/example_NAME.
@@ -23,7 +24,8 @@ if(DARNER_TESTS)
     add_executable(whole_test ${test_sources})
     target_link_libraries(whole_test PRIVATE darner_test_options ${DARNER_LAYERS} fmt::fmt nlohmann_json::nlohmann_json
                           GTest::gtest GTest::gmock GTest::gtest_main)
-    target_compile_definitions(whole_test PRIVATE DARNER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" DARNER_BINARY_DIR="${CMAKE_BINARY_DIR}")
+    target_compile_definitions(whole_test PRIVATE DARNER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" DARNER_BINARY_DIR="${CMAKE_BINARY_DIR}"
+                                                  JSON_NOEXCEPTION)
     # These tests run the programs.
     add_dependencies(whole_test darner ${DARNER_EXAMPLES})
     add_test(NAME whole COMMAND whole_test)

@@ -135,7 +135,7 @@ Result<int> create_beside(const std::string& target, std::string& temporary) {
         if (descriptor >= 0) return descriptor;
         if (errno != EEXIST) break;
     }
-    return system_error(target, "create a temporary file beside it");
+    return system_error(target, "create a file in its folder");
 }
 
 Result<void> write_temporary(int descriptor, const std::string& target, const struct stat* replaced,
