@@ -18,7 +18,7 @@ constexpr uint64_t max_unrolled_items = 4u << 20;
 std::optional<uint64_t> count_items(const std::vector<Item>& items) {
     uint64_t total = 0;
     for (const Item& item : items) {
-        uint64_t count = 1;
+        uint64_t count = std::holds_alternative<Barrier>(item) ? 0 : 1;
         if (const Repeat* r = std::get_if<Repeat>(&item)) {
             const std::optional<uint64_t> body = count_items(r->body);
             const std::optional<uint64_t> all = body ? checked_mul(*body, r->count) : std::nullopt;
@@ -32,22 +32,37 @@ std::optional<uint64_t> count_items(const std::vector<Item>& items) {
     return total;
 }
 
-void append(const std::vector<Item>& items, std::vector<BarrierGroup>& groups, bool& barrier) {
-    for (const Item& item : items) {
-        if (const Repeat* r = std::get_if<Repeat>(&item)) {
-            if (r->body.empty()) continue;
-            for (uint32_t round = 0; round < r->count; ++round) append(r->body, groups, barrier);
-            continue;
+class Flattener {
+public:
+    void append(const std::vector<Item>& items) {
+        for (const Item& item : items) {
+            if (const Repeat* r = std::get_if<Repeat>(&item)) {
+                append_rounds(*r);
+            } else if (std::holds_alternative<Barrier>(item)) {
+                barrier_ = true;
+            } else {
+                if (barrier_ || groups_.empty()) groups_.emplace_back();
+                barrier_ = false;
+                groups_.back().push_back({std::get_if<Dispatch>(&item), std::get_if<Copy>(&item)});
+                ++members_;
+            }
         }
-        if (std::holds_alternative<Barrier>(item)) {
-            barrier = true;
-            continue;
-        }
-        if (barrier || groups.empty()) groups.emplace_back();
-        barrier = false;
-        groups.back().push_back({std::get_if<Dispatch>(&item), std::get_if<Copy>(&item)});
     }
-}
+    std::vector<BarrierGroup> take() { return std::move(groups_); }
+
+private:
+    void append_rounds(const Repeat& repeat) {
+        for (uint32_t round = 0; round < repeat.count; ++round) {
+            const uint64_t before = members_;
+            append(repeat.body);
+            if (members_ == before) return;  // nor will the other rounds, however many, add anything
+        }
+    }
+
+    std::vector<BarrierGroup> groups_;
+    bool barrier_ = false;  // since the last member
+    uint64_t members_ = 0;
+};
 
 }  // namespace
 
@@ -56,10 +71,9 @@ Result<std::vector<BarrierGroup>> barrier_groups(const Entry& entry) {
     if (!count || *count > max_unrolled_items)
         return limit_error(fmt::format("[program] entry '{}' unrolls to {} items, the limit is {}", entry.name,
                                        count ? std::to_string(*count) : "more than 2^64", max_unrolled_items));
-    std::vector<BarrierGroup> groups;
-    bool barrier = false;
-    append(entry.body, groups, barrier);
-    return groups;
+    Flattener flattener;
+    flattener.append(entry.body);
+    return flattener.take();
 }
 
 }  // namespace darner

@@ -58,12 +58,12 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::load(std::shared_ptr<Conte
 Result<void> VulkanExecutable::allocate() {
     const Context& context = *context_;
     const DeviceFunctions& vk = context.vk();
+    // On unified memory the host reaches tensors in place, where there is memory for it.
+    const bool in_place = context.physical().unified_memory() && std::getenv("DARNER_STAGING") == nullptr;
     for (size_t i = 0; i < program_->segments.size(); ++i) {
         const Segment& s = program_->segments[i];
         const std::string name = fmt::format("{} segment {}", to_string(s.kind), i);
-        // On unified memory the host reaches tensors in place, where there is memory for it.
-        Result<Buffer> buffer = Buffer::create(
-            context, s.bytes, context.physical().unified_memory() ? MemoryUse::device_mapped : MemoryUse::device, name);
+        Result<Buffer> buffer = Buffer::create(context, s.bytes, in_place ? MemoryUse::device_mapped : MemoryUse::device, name);
         if (!buffer && buffer.error().kind == ErrorKind::unsupported)
             buffer = Buffer::create(context, s.bytes, MemoryUse::device, name);
         if (!buffer) return buffer.error();

@@ -3,7 +3,7 @@
 // that says so in one line.
 //
 // Environment: DARNER_VALIDATION=core|sync turns on the validation layer, whose messages become Errors; DARNER_POISON=1
-// fills scratch memory with NaN before each step.
+// fills scratch memory with NaN before each step; DARNER_STAGING=1 treats unified memory like a discrete device's.
 #pragma once
 
 #include "darner/device/device.h"
