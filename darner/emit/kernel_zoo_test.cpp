@@ -54,16 +54,12 @@ std::vector<uint32_t> odd_floats() {
     return words;
 }
 
-// The builder writes a > b as b < a. Emitters take either: every second comparison is turned back.
+// The builder writes a > b as b < a; emitters must take either, so some kernels are turned back.
 void turn_comparisons(kir::Kernel& kernel) {
-    bool turn = true;
     for (kir::Instruction& inst : kernel.instructions) {
         if (inst.op != Opcode::lt && inst.op != Opcode::le) continue;
-        if (turn) {
-            inst.op = inst.op == Opcode::lt ? Opcode::gt : Opcode::ge;
-            std::swap(kernel.operands[inst.first_operand], kernel.operands[inst.first_operand + 1]);
-        }
-        turn = !turn;
+        inst.op = inst.op == Opcode::lt ? Opcode::gt : Opcode::ge;
+        std::swap(kernel.operands[inst.first_operand], kernel.operands[inst.first_operand + 1]);
     }
 }
 
@@ -80,7 +76,7 @@ ZooKernel elementwise(std::string name, Type type, std::vector<uint32_t> a, std:
     const std::vector<Expr> results = formulas(k, k.load(in_a, i), k.load(in_b, i));
     for (uint32_t r = 0; r < results.size(); ++r) k.store(out, i + r * items, results[r]);
     ZooKernel zoo{k.finish()};
-    turn_comparisons(zoo.kernel);
+    if (type.lanes == 2) turn_comparisons(zoo.kernel);
     zoo.groups = {items / 32, 1, 1};
     zoo.exact = exact;
     zoo.buffers = {std::move(a), std::move(b), zeros(capacity * type.lanes * kir::byte_size(type.scalar) / 4)};

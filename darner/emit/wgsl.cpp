@@ -32,7 +32,7 @@ Result<std::string> emit_wgsl(const kir::Kernel& kernel, const Caps& caps) {
         return unsupported(std::move(text));
     }
     TRY(fits);
-    return wgsl::ModuleWriter(kernel, caps).write();
+    return wgsl::ModuleWriter(kernel).write();
 }
 
 }  // namespace darner

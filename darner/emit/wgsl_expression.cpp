@@ -275,10 +275,9 @@ Text ModuleWriter::subgroup(ValueId v) {
     return called(fmt::format("{}({})", function, x));
 }
 
+// Not pack2x16float: implementations may round it towards zero.
 Text ModuleWriter::pack_half2(ValueId v) {
     const std::vector<std::string> x = operands(v);
-    // Not pack2x16float: implementations may round it towards zero.
-    if (caps_.f16_arithmetic) return called(fmt::format("bitcast<u32>(vec2<f16>(vec2<f32>({}, {})))", x[0], x[1]));
     return called(fmt::format("{}(vec2<f32>({}, {}))", helper("pack_half2"), x[0], x[1]));
 }
 

@@ -24,7 +24,7 @@ struct Text {
 
 class ModuleWriter {
 public:
-    ModuleWriter(const kir::Kernel& kernel, const Caps& caps);
+    explicit ModuleWriter(const kir::Kernel& kernel);
     std::string write();
 
 private:
@@ -73,7 +73,6 @@ private:
     const kir::Type& type_of(kir::ValueId v) const { return kernel_.at(v).type; }
 
     const kir::Kernel& kernel_;
-    const Caps& caps_;
     const KernelFeatures features_;
     Names names_;
     std::vector<std::string> binding_names_, array_names_, param_names_;

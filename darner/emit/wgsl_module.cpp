@@ -82,8 +82,8 @@ std::string helper_text(const std::string& kind, uint8_t lanes, const std::strin
 
 }  // namespace
 
-ModuleWriter::ModuleWriter(const kir::Kernel& kernel, const Caps& caps)
-    : kernel_(kernel), caps_(caps), features_(features_of(kernel)), texts_(kernel.instructions.size()) {
+ModuleWriter::ModuleWriter(const kir::Kernel& kernel)
+    : kernel_(kernel), features_(features_of(kernel)), texts_(kernel.instructions.size()) {
     for (const kir::Instruction& inst : kernel.instructions)
         if (inst.op == Opcode::atomic) atomic_bindings_.insert(inst.aux);
     for (const kir::Binding& b : kernel.bindings) binding_names_.push_back(names_.unique(b.name));
@@ -125,10 +125,7 @@ std::string ModuleWriter::entry_parameters() const {
 
 std::string ModuleWriter::declarations() {
     std::string text;
-    const bool f16 =
-        features_.f16_storage || features_.f16_arithmetic ||
-        (caps_.f16_arithmetic && std::any_of(kernel_.instructions.begin(), kernel_.instructions.end(),
-                                             [](const kir::Instruction& inst) { return inst.op == Opcode::pack_half2; }));
+    const bool f16 = features_.f16_storage || features_.f16_arithmetic;
     if (f16) text += "enable f16;\n";
     if (features_.subgroup) {
         text += "enable subgroups;\n";

@@ -17,7 +17,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
 
 namespace darner {
 namespace {
@@ -39,16 +38,11 @@ CommandResult compile_with_dawn(const std::vector<std::string>& files) {
 TEST(Wgsl, ZooCompilesInDawn) {
     const TemporaryFolder folder;
     std::vector<std::string> files;
-    for (bool half_arithmetic : {true, false}) {
-        Caps caps = wgsl_caps();
-        caps.f16_arithmetic = half_arithmetic;
-        for (const ZooKernel& zoo : kernel_zoo()) {
-            if (!expressible(zoo) || (zoo.f16 && !half_arithmetic)) continue;
-            const auto text = emit_wgsl(zoo.kernel, caps);
-            ASSERT_TRUE(text) << text.error().text();
-            files.push_back(
-                folder.write(fmt::format("{}{}.wgsl", zoo.kernel.name, half_arithmetic ? "" : "_without_f16"), *text));
-        }
+    for (const ZooKernel& zoo : kernel_zoo()) {
+        if (!expressible(zoo)) continue;
+        const auto text = emit_wgsl(zoo.kernel, wgsl_caps());
+        ASSERT_TRUE(text) << text.error().text();
+        files.push_back(folder.write(zoo.kernel.name + ".wgsl", *text));
     }
     const CommandResult result = compile_with_dawn(files);
     EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -100,12 +94,12 @@ std::string job(const ZooKernel& zoo, const TemporaryFolder& folder, const std::
                        fmt::join(buffers, ", "));
 }
 
-void run_zoo(const Caps& caps, const std::function<bool(const ZooKernel&)>& chosen) {
+TEST(Wgsl, ZooRunsAsInterpreted) {
     const TemporaryFolder folder;
     std::vector<std::string> jobs;
     for (const ZooKernel& zoo : kernel_zoo()) {
-        if (!expressible(zoo) || !chosen(zoo)) continue;
-        const auto text = emit_wgsl(zoo.kernel, caps);
+        if (!expressible(zoo)) continue;
+        const auto text = emit_wgsl(zoo.kernel, wgsl_caps());
         ASSERT_TRUE(text) << text.error().text();
         jobs.push_back(job(zoo, folder, *text));
     }
@@ -114,7 +108,7 @@ void run_zoo(const Caps& caps, const std::function<bool(const ZooKernel&)>& chos
         run_command(fmt::format("{} {} {}", source_path(".cache/wgsl/venv/bin/python"), source_path("tools/wgsl/run.py"), file));
     EXPECT_EQ(result.exit_code, 0) << result.output;
     for (const ZooKernel& zoo : kernel_zoo()) {
-        if (!expressible(zoo) || !chosen(zoo)) continue;
+        if (!expressible(zoo)) continue;
         const auto expected = interpreted(zoo);
         for (size_t i = 0; i < expected.size(); ++i) {
             const std::string bytes = read_text(folder.path(fmt::format("{}.{}", zoo.kernel.name, i)));
@@ -123,16 +117,6 @@ void run_zoo(const Caps& caps, const std::function<bool(const ZooKernel&)>& chos
             expect_close(zoo, i, words, expected[i]);
         }
     }
-}
-
-TEST(Wgsl, ZooRunsAsInterpreted) {
-    run_zoo(wgsl_caps(), [](const ZooKernel&) { return true; });
-}
-
-TEST(Wgsl, ZooRunsAsInterpretedWithoutHalfArithmetic) {
-    Caps caps = wgsl_caps();
-    caps.f16_arithmetic = false;
-    run_zoo(caps, [](const ZooKernel& zoo) { return zoo.kernel.name == "halves"; });
 }
 
 // The checker must be able to fail.

@@ -2,6 +2,7 @@
 @group(0) @binding(1) var<storage, read_write> sums: array<i32>;
 
 var<workgroup> partial: array<f32, 32>;
+
 fn to_i32(x: f32) -> i32 {
   let nan = (bitcast<u32>(x) & u32(0x7fffffffu)) > u32(0x7f800000u);
   let number = select(x, f32(0f), nan);
