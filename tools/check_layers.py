@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Who may include whom. The table is that of ARCHITECTURE.md; every file may include its own layer.
+"""Who may include whom: the table below. Every file may include its own layer.
 
 Tests beside the sources may include every layer of the library (CMakeLists.txt lists what they link); nothing but tests may
 include a header of tests."""
@@ -71,7 +71,7 @@ def problem_of(path, quote, target):
     if path.count("/") == 1:
         return None  # the umbrella header
     if layer is None:
-        return "this folder is no layer: add it to the table in tools/check_layers.py and in ARCHITECTURE.md"
+        return "this folder is no layer: add it to the table in tools/check_layers.py"
     allowed = includes_allowed[layer].split()
     if target_program != "darner" or (target_layer != layer and target_layer not in allowed):
         return f"{layer} may not include {target_layer or target}: only {', '.join(allowed) or 'nothing of ours'}"
