@@ -35,8 +35,10 @@ struct InterpretStats {
 };
 
 struct InterpretOptions {
-    uint32_t subgroup_size = 32;      // the kernel's required size wins
-    bool after_barrier = true;        // else unordered with the dispatches since the shadows' last begin_dispatch()
+    uint32_t subgroup_size = 32;  // the kernel's required size wins
+    // Whether a barrier separates this dispatch from those before and behind it. Members of a barrier group say false where it
+    // does not: then an access that is unordered with another member's is reported as a race.
+    bool after_barrier = true, before_barrier = true;
     InterpretStats* stats = nullptr;  // counts are added
 };
 

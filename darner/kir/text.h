@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: MIT
 // The text form of a kernel, printed and parsed without loss:
 //
-//   kernel scale workgroup(64,1,1) {
-//     binding 0 x : f32 read [1000]
-//     binding 1 y : vec4<f32> write [250]
-//     array tile : workgroup f32 [64]
+//   kernel scale {
+//     workgroup 64 1 1
+//     binding x : f32 read 1000
+//     binding y : f32 write 1000
+//     array tile : workgroup f32 64
 //     param count
-//     %0 = local_id 0
-//     %1 = constant f32 0x1p-1
-//     %2 = constant u32 1000
-//     %3 = lt %0, %2
-//     branch %3 {
-//       %5 = load f32 x[%0]
-//       %6 = mul %5, %1
+//     %0 : u32 = local_id 0
+//     %1 : u32 = param count
+//     %2 : bool = lt %0, %1
+//     %3 : f32 = constant 0.5
+//     %4 = branch %2 {
+//       %5 : f32 = load x[%0]
+//       %6 : f32 = mul %5, %3
 //       store y[%0], %6
 //     }
 //   }
 //
-// Values are numbered in text order. A value's type is written where its operands do not give it. f32 constants are
-// hexadecimal floats, or bits as 0x7fc00000 where the value is infinite or NaN.
+// Values are numbered in text order. Loops are `%n = loop %i : u32 = low, high, step carry (%c : f32 = init) { ... yield v }`;
+// results of loops and branches are read by `result %n.0`. Float constants are the shortest decimals that read back to the same
+// bits, or `bits 0x7fc00000` where infinite or NaN. A name that is no identifier is quoted; one that is not unique is written
+// @index.
+// `#` starts a comment.
 #pragma once
 
 #include "darner/base/result.h"
@@ -31,7 +35,7 @@ namespace darner::kir {
 
 std::string to_text(const Kernel& kernel);
 
-// One instruction without its blocks, values numbered by their ids; for messages.
+// One instruction without its blocks, numbered as in to_text(); for messages.
 std::string instruction_text(const Kernel& kernel, ValueId instruction);
 
 // Reads one kernel. An error names line and column and what was expected there. The kernel is well formed enough to be
