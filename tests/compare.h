@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Runs graphs on devices and compares every output and update with the f64 reference evaluator.
+#pragma once
+
+#include "darner/graph/eval.h"
+#include "darner/runtime/session.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace darner::test {
+
+struct DeviceCase {
+    std::string name;                        // for messages
+    std::string device;                      // as --device
+    std::function<Caps(Caps)> restrict_caps = {};
+    PlanOptions plan = {};
+};
+
+// The interpreter with GPU-like caps, subgroups of 8, CPU-like caps, WebGPU's defaults and without fusion or aliasing; and
+// Vulkan where present.
+std::vector<DeviceCase> device_cases();
+// Only the first few: for slow graphs.
+std::vector<DeviceCase> main_device_cases();
+
+// Leaves of a graph filled at random: normal floats times `magnitude`, integers in [0, int_limit), bools.
+NamedTensors random_leaves(const Graph& graph, uint64_t seed, double magnitude = 1, int64_t int_limit = 3);
+
+Array array_of(const Tensor& tensor);
+Result<Tensor> tensor_of(const Array& array);
+
+// "" when everything agrees within `relative` of each value plus `of_largest` of the tensor's largest magnitude.
+std::string compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on, double relative = 1e-5, double of_largest = 1e-6);
+
+// Parses one graph and compares it on all device cases; the texts of all differences.
+std::string compare_text(std::string_view text, uint64_t seed = 1, double magnitude = 1, int64_t int_limit = 3);
+
+}  // namespace darner::test
