@@ -8,15 +8,59 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
 namespace darner::cli {
 
+namespace {
+
+// Long descriptions wrap instead of running off the screen; otherwise CLI11's form.
+class WrappingFormatter : public CLI::Formatter {
+public:
+    WrappingFormatter() {
+        column_width(column);
+        label("SUBCOMMAND", "COMMAND");
+        label("REQUIRED", "");
+    }
+    std::string make_option_desc(const CLI::Option* option) const override { return wrapped(option->get_description()); }
+
+private:
+    static constexpr size_t column = 28, width = 100 - column;
+    static std::string wrapped(const std::string& text) {
+        std::string out;
+        size_t line_start = 0;
+        std::istringstream words(text);
+        for (std::string word; words >> word;) {
+            if (!out.empty() && out.size() - line_start + 1 + word.size() > width) {
+                out += '\n';
+                line_start = out.size();
+            } else if (!out.empty()) {
+                out += ' ';
+            }
+            out += word;
+        }
+        return out;
+    }
+};
+
+}  // namespace
+
+CommandLine::CommandLine() {
+    app.formatter(std::make_shared<WrappingFormatter>());
+    app.set_version_flag("--version", "darner " DARNER_VERSION, "Print the version and exit");
+    app.set_help_flag("-h,--help", "Print this help and exit");
+    app.footer("darner COMMAND --help says more about each.\n\nExample:\n  darner train fashion-mnist --epochs 5");
+}
+
 CLI::App& CommandLine::add_group(std::string name, std::string description) {
-    return *app.add_subcommand(std::move(name), std::move(description));
+    CLI::App& group = *app.add_subcommand(std::move(name), std::move(description));
+    group.group("Commands");
+    return group;
 }
 
 CLI::App& CommandLine::add(CLI::App& parent, std::string name, std::string description, std::string example) {
     CLI::App& command = *parent.add_subcommand(std::move(name), std::move(description));
+    command.group("Commands");
     // Words that no option takes are kept, so that main can say which option was meant.
     command.allow_extras();
     std::string footer = "Example:";
@@ -60,7 +104,7 @@ CLI::Validator whole_number(int64_t at_least, int64_t at_most) {
                 if (parses(text, value) && value >= at_least && value <= at_most) return std::string();
                 return fmt::format("expected a whole number from {} to {}, got \"{}\"", at_least, at_most, text);
             },
-            "N", "whole number"};
+            "", "whole number"};
 }
 
 CLI::Validator positive_real() {
@@ -69,11 +113,10 @@ CLI::Validator positive_real() {
                 if (parses(text, value) && std::isfinite(value) && value > 0) return std::string();
                 return fmt::format("expected a positive number, got \"{}\"", text);
             },
-            "X", "positive number"};
+            "", "positive number"};
 }
 
 CLI::Validator one_of(std::vector<std::string> choices) {
-    std::string shown = fmt::format("{}", fmt::join(choices, "|"));
     return {[choices = std::move(choices)](std::string& text) {
                 for (const std::string& choice : choices)
                     if (text == choice) return std::string();
@@ -81,7 +124,7 @@ CLI::Validator one_of(std::vector<std::string> choices) {
                 return fmt::format("expected one of {}, got \"{}\"{}", fmt::join(choices, ", "), text,
                                    hint.empty() ? "" : "; " + hint);
             },
-            shown, "choice"};
+            "", "choice"};
 }
 
 Error with_hint(Error error, std::string hint) {

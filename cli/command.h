@@ -18,6 +18,7 @@ using Run = std::function<Result<void>()>;
 
 // The command line and, after parsing, the function of the subcommand that it names.
 struct CommandLine {
+    CommandLine();
     CLI::App app{"darner compiles a neural network once and trains or runs it on any GPU.", "darner"};
     Run chosen;
 

@@ -74,8 +74,6 @@ Result<void> check_left_over(const CLI::App* command) {
 
 Result<void> run(int argc, char** argv) {
     CommandLine line;
-    line.app.set_version_flag("--version", "darner " DARNER_VERSION);
-    line.app.footer("darner COMMAND --help says more about each.\nExample:\n  darner train fashion-mnist --epochs 5");
     add_devices(line);
     add_train(line);
     add_run(line);

@@ -86,9 +86,12 @@ Result<void> list_ops(bool json) {
 }
 
 void print_attr(const AttrDef& attr) {
-    std::string kind = attr.choices.empty() ? to_string(attr.kind) : std::string(attr.choices);
-    const std::string standard = attr.default_text.empty() ? "required" : fmt::format("default {}", attr.default_text);
-    fmt::print("    {}: {}, {}{}\n", attr.name, kind, standard, attr.doc.empty() ? "" : fmt::format(". {}", attr.doc));
+    const std::string kind = attr.choices.empty() ? to_string(attr.kind) : std::string(attr.choices);
+    const std::string given = attr.default_text.empty() ? "required" : fmt::format("default {}", attr.default_text);
+    if (attr.doc.empty())
+        fmt::print("    {}: {}, {}\n", attr.name, kind, given);
+    else
+        fmt::print("    {}: {} ({}, {})\n", attr.name, attr.doc, kind, given);
 }
 
 void print_op(const OpDef& op) {

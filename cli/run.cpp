@@ -248,6 +248,7 @@ void add_run(CommandLine& line) {
         ->type_name("NAME=N");
     command.add_option("--seed", options->seed, "Seed of the graph's random ops and of init")
         ->check(whole_number(0, INT64_MAX))
+        ->type_name("N")
         ->capture_default_str();
     command.add_option("--out-dir", options->out_dir, "Write each output to DIR/NAME.npy; DIR is made if need be")
         ->type_name("DIR");

@@ -85,9 +85,11 @@ private:
 
 Result<void> train(const TrainOptions& options) {
     Display display(options);
-    note_cpu_device(options.training.device);
     TrainingCallbacks callbacks;
-    callbacks.started = [&](const std::string& device) { display.started(device); };
+    callbacks.started = [&](const std::string& device) {
+        note_cpu_device(options.training.device);
+        display.started(device);
+    };
     callbacks.progress = [&](const TrainingProgress& now) { display.progress(now); };
     callbacks.epoch = [&](const EpochReport& report) { display.epoch(report); };
     TRY(const TrainingReport report, train_fashion_mnist(options.training, callbacks));
@@ -108,14 +110,23 @@ void add_train(CommandLine& line) {
                                  "darner train fashion-mnist --epochs 10 --optimizer adamw --out model");
     command.add_option("--epochs", training.epochs, "Passes over the training images")
         ->check(whole_number(1, 1'000'000))
+        ->type_name("N")
         ->capture_default_str();
-    command.add_option("--batch", training.batch, "Images a step")->check(whole_number(1, 60'000))->capture_default_str();
-    command.add_option("--optimizer", training.optimizer, "How the params are updated")
+    command.add_option("--batch", training.batch, "Images a step")
+        ->check(whole_number(1, 1'000'000))
+        ->type_name("N")
+        ->capture_default_str();
+    command.add_option("--optimizer", training.optimizer, "How the params are updated: sgd, adam or adamw")
         ->check(one_of({"sgd", "adam", "adamw"}))
+        ->type_name("NAME")
         ->capture_default_str();
-    command.add_option("--lr", training.learning_rate, "Learning rate")->check(positive_real())->capture_default_str();
+    command.add_option("--lr", training.learning_rate, "Learning rate")
+        ->check(positive_real())
+        ->type_name("X")
+        ->capture_default_str();
     command.add_option("--seed", training.seed, "Seed of the first weights and of the order of the images")
         ->check(whole_number(0, INT64_MAX))
+        ->type_name("N")
         ->capture_default_str();
     command.add_option("--data", training.data_folder, "Folder of the four IDX files, plain or gzipped")
         ->type_name("DIR")
