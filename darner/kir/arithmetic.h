@@ -24,8 +24,9 @@ bool with_float_function(Opcode op, Use&& use) {
         case Opcode::mul: use([](float a, float b, float) { return a * b; }); return true;
         case Opcode::div: use([](float a, float b, float) { return a / b; }); return true;
         case Opcode::rem: use([](float a, float b, float) { return std::fmod(a, b); }); return true;
-        case Opcode::min: use([](float a, float b, float) { return b < a ? b : a; }); return true;
-        case Opcode::max: use([](float a, float b, float) { return a < b ? b : a; }); return true;
+        // A NaN gives way to the other operand, so that the order of operands does not matter.
+        case Opcode::min: use([](float a, float b, float) { return b < a || a != a ? b : a; }); return true;
+        case Opcode::max: use([](float a, float b, float) { return a < b || a != a ? b : a; }); return true;
         case Opcode::neg: use([](float a, float, float) { return -a; }); return true;
         case Opcode::abs: use([](float a, float, float) { return std::fabs(a); }); return true;
         // The product is exact in double; unlike std::fma this needs no hardware support to be fast.
