@@ -47,6 +47,7 @@ Caps interpreter_caps(uint32_t subgroup_size) {
     caps.max_workgroup_size = {1024, 1024, 64};
     caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = subgroup_size;
     caps.subgroup_size_control = false;
+    caps.subgroup_shuffle = true;
     caps.f16_storage = caps.f16_arithmetic = caps.bf16_coop = true;
     caps.vulkan_memory_model = true;
     caps.coop_shapes = {{kir::Scalar::f16, kir::Scalar::f32, 16, 16, 16},
