@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "darner/emit/kernel_zoo_test.h"
 
+#include "darner/base/check.h"
 #include "darner/kir/builder.h"
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 
@@ -540,6 +542,13 @@ Caps zoo_caps() {
 const std::vector<ZooKernel>& kernel_zoo() {
     static const std::vector<ZooKernel> zoo = make_zoo();
     return zoo;
+}
+
+const ZooKernel& zoo_kernel(std::string_view name) {
+    const std::vector<ZooKernel>& zoo = kernel_zoo();
+    const auto it = std::find_if(zoo.begin(), zoo.end(), [&](const ZooKernel& z) { return z.kernel.name == name; });
+    CHECK(it != zoo.end(), "no such kernel in the zoo: " + std::string(name));
+    return *it;
 }
 
 }  // namespace darner

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace darner {
@@ -24,5 +25,10 @@ struct ZooKernel {
 // Everything that emitters support.
 Caps zoo_caps();
 const std::vector<ZooKernel>& kernel_zoo();
+const ZooKernel& zoo_kernel(std::string_view name);
+
+// Fails unless the bindings hold after a run what the checking interpreter leaves in them: the same bits, or floats close to it
+// where the kernel is not exact.
+void expect_as_interpreted(const ZooKernel& zoo, const std::vector<std::vector<uint32_t>>& contents);
 
 }  // namespace darner

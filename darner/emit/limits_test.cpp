@@ -7,8 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 namespace darner {
 namespace {
 
@@ -16,11 +14,6 @@ using kir::Access;
 using kir::Builder;
 using kir::Scalar;
 using testing::HasSubstr;
-
-const kir::Kernel& zoo_kernel(std::string_view name) {
-    const auto& zoo = kernel_zoo();
-    return std::find_if(zoo.begin(), zoo.end(), [&](const ZooKernel& z) { return z.kernel.name == name; })->kernel;
-}
 
 std::string reason(const kir::Kernel& kernel, const Caps& caps, ErrorKind kind) {
     const Result<void> result = check_limits(kernel, caps);
@@ -73,9 +66,9 @@ TEST(Limits, SizesDoNotWrapAround) {
 TEST(Limits, Subgroups) {
     Caps caps = zoo_caps();
     caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = 0;
-    EXPECT_THAT(reason(zoo_kernel("subgroups"), caps, ErrorKind::unsupported), HasSubstr("subgroup operations"));
+    EXPECT_THAT(reason(zoo_kernel("subgroups").kernel, caps, ErrorKind::unsupported), HasSubstr("subgroup operations"));
 
-    const kir::Kernel& fixed = zoo_kernel("coop_convert");  // asks for subgroups of 32
+    const kir::Kernel& fixed = zoo_kernel("coop_convert").kernel;  // asks for subgroups of 32
     caps = zoo_caps();
     caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = 8;
     EXPECT_THAT(reason(fixed, caps, ErrorKind::unsupported), HasSubstr("subgroups of 32, the device has 8 to 8"));
@@ -88,14 +81,14 @@ TEST(Limits, Subgroups) {
 TEST(Limits, Halves) {
     Caps caps = zoo_caps();
     caps.f16_arithmetic = false;
-    EXPECT_TRUE(check_limits(zoo_kernel("half_storage"), caps));  // loads, conversions and stores need storage only
-    EXPECT_THAT(reason(zoo_kernel("half_arithmetic"), caps, ErrorKind::unsupported), HasSubstr("f16 arithmetic"));
+    EXPECT_TRUE(check_limits(zoo_kernel("half_storage").kernel, caps));  // loads, conversions and stores need storage only
+    EXPECT_THAT(reason(zoo_kernel("half_arithmetic").kernel, caps, ErrorKind::unsupported), HasSubstr("f16 arithmetic"));
     caps.f16_storage = false;
-    EXPECT_THAT(reason(zoo_kernel("half_storage"), caps, ErrorKind::unsupported), HasSubstr("f16 bindings"));
+    EXPECT_THAT(reason(zoo_kernel("half_storage").kernel, caps, ErrorKind::unsupported), HasSubstr("f16 bindings"));
 }
 
 TEST(Limits, CooperativeMatrices) {
-    const kir::Kernel& matmul = zoo_kernel("coop_matmul_f16");
+    const kir::Kernel& matmul = zoo_kernel("coop_matmul_f16").kernel;
     Caps caps = zoo_caps();
     caps.coop_shapes = {{Scalar::f16, Scalar::f16, 16, 16, 16}, {Scalar::f16, Scalar::f32, 16, 8, 16}};
     EXPECT_THAT(reason(matmul, caps, ErrorKind::unsupported), HasSubstr("16x16x16 matrix products of f16 and f16 into f32"));
@@ -106,7 +99,7 @@ TEST(Limits, CooperativeMatrices) {
     EXPECT_THAT(reason(matmul, caps, ErrorKind::unsupported), HasSubstr("Vulkan memory model"));
     caps = zoo_caps();
     caps.bf16_coop = false;
-    EXPECT_THAT(reason(zoo_kernel("coop_matmul_bf16"), caps, ErrorKind::unsupported), HasSubstr("bf16 values"));
+    EXPECT_THAT(reason(zoo_kernel("coop_matmul_bf16").kernel, caps, ErrorKind::unsupported), HasSubstr("bf16 values"));
 }
 
 TEST(Limits, Bf16HasNoArithmetic) {
