@@ -87,7 +87,7 @@ const Shrink shrinks[] = {
          return (a - c) * (c - a);
      },
      5},
-    {"attributes_differ", [](Builder&, Value x) { return sum(x, {0}, true) + sum(x, {1}, true); }, 5},
+    {"attributes_differ", [](Builder&, Value x) { return sum(x, {0}, true) + sum(x, {1}, true); }, 7},
     {"constants_fold", [](Builder& b, Value x) { return x * (exp(b.constant(f32(), 1)) + 2.0); }, 1},
     {"constants_fold_through_views",
      [](Builder& b, Value x) {

@@ -99,11 +99,14 @@ TEST(ExtractInit, NothingToDo) {
 }
 
 TEST(ExtractInit, Errors) {
-    Module reads_input;
-    reads_input.graphs.push_back(build([](Builder& b) { b.param("w", f32(), {.init = sin(b.input("x", f32()))}); }));
+    const auto module_of = [](const char* name, Value (*init)(Builder&)) {
+        Module module;
+        module.graphs.push_back(build([&](Builder& b) { b.output("w", b.param("w", f32(), {.init = init(b)})); }, name));
+        return module;
+    };
+    const Module reads_input = module_of("step", [](Builder& b) { return sin(b.input("x", f32())); });
     EXPECT_THAT(extract_init(reads_input).error().text(), HasSubstr("reads input x"));
-    Module has_init;
-    has_init.graphs.push_back(build([](Builder& b) { b.param("w", f32(), {.init = b.constant(f32(), 1)}); }, "init"));
+    const Module has_init = module_of("init", [](Builder& b) { return b.constant(f32(), 1); });
     EXPECT_THAT(extract_init(has_init).error().text(), HasSubstr("has a graph init"));
 }
 
