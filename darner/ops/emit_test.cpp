@@ -19,7 +19,8 @@
 namespace darner {
 namespace {
 
-constexpr DType kernel_dtypes[] = {DType::f32, DType::f16, DType::bf16, DType::i8, DType::u8, DType::i32, DType::u32, DType::boolean};
+constexpr DType kernel_dtypes[] = {DType::f32, DType::f16, DType::bf16, DType::i8,
+                                   DType::u8,  DType::i32, DType::u32,  DType::boolean};
 
 // Values at which implementations go wrong, then random ones. Integers are given for their dtype.
 std::vector<double> samples(DType dtype) {
@@ -27,7 +28,8 @@ std::vector<double> samples(DType dtype) {
     std::vector<double> v;
     if (dtype == DType::boolean) return {0, 1, 1, 0};
     if (is_float(dtype)) {
-        v = {0, 0.5, 1, -1, 2, -2, 3, 0.25, -0.75, 1e-3, -1e-3, 7.5, -7.5, 10, -10, 15.9, 60, -60, 100, -100, 65504, -300.5, 2049, 1.001};
+        v = {0,    0.5, 1,   -1,   2,  -2,  3,   0.25, -0.75, 1e-3,   -1e-3, 7.5,
+             -7.5, 10,  -10, 15.9, 60, -60, 100, -100, 65504, -300.5, 2049,  1.001};
         std::uniform_real_distribution<double> spread(-20, 20);
         while (v.size() < 60) v.push_back(round_to(dtype, spread(random)));
         for (double& x : v) x = round_to(dtype, x);
@@ -36,7 +38,8 @@ std::vector<double> samples(DType dtype) {
     const bool is_signed = is_signed_integer(dtype);
     const int bits = 8 * static_cast<int>(byte_size(dtype));
     const int64_t low = is_signed ? -(int64_t{1} << (bits - 1)) : 0, high = (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
-    for (const int64_t x : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{31}, high, high - 1, low, low + 1, high / 2})
+    for (const int64_t x :
+         {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{31}, high, high - 1, low, low + 1, high / 2})
         v.push_back(static_cast<double>(x));
     if (is_signed) v.insert(v.end(), {-1, -2, -3, -7});
     std::uniform_int_distribution<int64_t> spread(low, high);
@@ -102,8 +105,10 @@ Tensor reference(const Call& c, std::span<const Tensor> operands) {
             for (const Tensor& t : operands) v.push_back(t.integer[i]);
             integer = element.integer(v, operands[0].dtype);
         }
-        if (is_float(y.dtype)) y.real[i] = real;
-        else y.integer[i] = wrap_to(y.dtype, integer);
+        if (is_float(y.dtype))
+            y.real[i] = real;
+        else
+            y.integer[i] = wrap_to(y.dtype, integer);
     }
     return y;
 }
@@ -173,8 +178,9 @@ void compare(Case& test, uint8_t lanes) {
         if (!is_comparable(c, test.operands, i, w)) continue;
         std::string arguments;
         for (const Tensor& t : test.operands) arguments += " " + std::to_string(t.at(i));
-        const std::string where = std::string(test.op->name) + " " + to_string(test.operands[0].type()) + " -> " + to_string(test.out) +
-                                  " of" + arguments + ": got " + std::to_string(g) + ", expected " + std::to_string(w);
+        const std::string where = std::string(test.op->name) + " " + to_string(test.operands[0].type()) + " -> " +
+                                  to_string(test.out) + " of" + arguments + ": got " + std::to_string(g) + ", expected " +
+                                  std::to_string(w);
         if (std::isnan(w)) {
             EXPECT_TRUE(std::isnan(g)) << where;
         } else if (std::isinf(w) || !is_float(test.out.dtype) || test.op->ulp == 0) {
@@ -188,7 +194,8 @@ void compare(Case& test, uint8_t lanes) {
 
 // Every combination of two samples; a third operand follows the second.
 std::vector<Tensor> operands_of(std::span<const DType> dtypes) {
-    const std::vector<double> first = samples(dtypes[0]), second = dtypes.size() > 1 ? samples(dtypes[1]) : std::vector<double>{0};
+    const std::vector<double> first = samples(dtypes[0]),
+                              second = dtypes.size() > 1 ? samples(dtypes[1]) : std::vector<double>{0};
     std::vector<std::vector<double>> columns(dtypes.size());
     for (size_t i = 0; i < first.size(); ++i) {
         for (size_t j = 0; j < second.size(); ++j) {

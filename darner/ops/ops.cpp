@@ -70,7 +70,9 @@ Value select(Value condition, Value if_true, Value if_false, Where where) {
 Value cast(Value x, DType dtype, Where where) { return call(where, "cast", {x}, {{"dtype", dtype}}); }
 Value materialize(Value x, Where where) { return call(where, "materialize", {x}); }
 
-Value reshape(Value x, Dims shape, Where where) { return call(where, "reshape", {x}, {{"shape", resolve_open_dim(x, std::move(shape))}}); }
+Value reshape(Value x, Dims shape, Where where) {
+    return call(where, "reshape", {x}, {{"shape", resolve_open_dim(x, std::move(shape))}});
+}
 Value transpose(Value x, std::vector<int64_t> perm, Where where) { return call(where, "transpose", {x}, {{"perm", perm}}); }
 Value broadcast(Value x, Dims shape, std::vector<int64_t> axes, Where where) {
     return call(where, "broadcast", {x}, {{"shape", shape}, {"axes", axes}});

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Cases of the op table test: operand types, attributes and how operand values are drawn. Elementwise ops get theirs from
+// their entry alone; ops with attributes have a generator by name.
+#pragma once
+
+#include "darner/graph/op_def.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace darner {
+
+// Values of float operands are multiplied by the magnitude under test, except where a domain says that it is fixed.
+enum class Domain : uint8_t {
+    spread,      // in [-2, 2], all different, none 0; edge values of integers
+    nonzero,     // |v| >= 0.5
+    positive,    // in [0.2, 2.2]
+    fixed,       // like spread, not multiplied: exponents, weights
+    ties,        // few different values, among them 0
+    index,       // in 0 .. limit-1
+    wild_index,  // also outside
+    random_key,
+};
+
+struct CaseOperand {
+    Type type;
+    Domain domain = Domain::spread;
+    int64_t limit = 0;
+    bool left_out = false;
+};
+
+struct OpCase {
+    std::vector<CaseOperand> operands;
+    std::vector<std::pair<std::string, AttrValue>> attrs = {};
+    bool smooth = true;        // central differences apply: no ties, no rounding
+    int64_t contraction = 0;   // length of the sums of a contraction; 0: none
+    double absolute_from = 0;  // the ULP bound is of max(|y|, this)
+    std::string label() const;
+};
+
+// Empty: nobody wrote cases for this op.
+std::vector<OpCase> op_cases(const OpDef& op);
+Tensor case_values(const CaseOperand& operand, size_t number, double magnitude);
+
+}  // namespace darner
