@@ -156,7 +156,7 @@ void Interpreter::set_up_memory() {
                  .scalar = a.type.scalar,
                  .lanes = a.type.lanes};
             m.shadow = &own_shadows_.emplace_back(scalars * 4);
-            m.word_bytes = size;
+            m.word_shift = size == 2 ? 1 : 2;
         } else {
             private_[i].words.resize(a.count * words_of(a.type));
             private_[i].initialised.resize(size_t{a.count} * (a.type.is_coop() ? subgroups_ : lanes_));

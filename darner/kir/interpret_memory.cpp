@@ -34,18 +34,18 @@ void write_scalar(std::byte* at, uint32_t size, uint32_t value) {
 }
 
 // The halves of a shadow word that an access covers.
-uint8_t half_mask(uint64_t byte, uint32_t size, uint32_t word_bytes) {
-    return word_bytes == 4 && size == 2 ? (byte % 4 ? 2 : 1) : 3;
+uint8_t half_mask(uint64_t byte, uint32_t size, uint32_t word_shift) {
+    return word_shift == 2 && size == 2 ? (byte % 4 ? 2 : 1) : 3;
 }
 
 }  // namespace
 
 bool Interpreter::check_read(ValueId v, Memory& memory, Access access, uint32_t lane) {
     uint64_t first = memory.shadow_offset + access.byte;
-    for (uint64_t at = first; at < first + access.size; at += memory.word_bytes) {
-        uint64_t word = at / memory.word_bytes;
+    for (uint64_t at = first; at < first + access.size; at += uint64_t{1} << memory.word_shift) {
+        uint64_t word = at >> memory.word_shift;
         if (!memory.initialised) {
-            uint8_t needed = half_mask(at, access.size, memory.word_bytes);
+            uint8_t needed = half_mask(at, access.size, memory.word_shift);
             if ((memory.shadow->halves(word) & needed) != needed)
                 return fail(v, lane,
                             fmt::format("uninitialised read: {} {}, scalar {}", memory.kind, memory.name,
@@ -60,11 +60,41 @@ bool Interpreter::check_read(ValueId v, Memory& memory, Access access, uint32_t 
 
 bool Interpreter::check_write(ValueId v, Memory& memory, Access access, uint32_t lane) {
     uint64_t first = memory.shadow_offset + access.byte;
-    for (uint64_t at = first; at < first + access.size; at += memory.word_bytes) {
-        uint64_t word = at / memory.word_bytes;
+    for (uint64_t at = first; at < first + access.size; at += uint64_t{1} << memory.word_shift) {
+        uint64_t word = at >> memory.word_shift;
         Shadow::Conflict conflict = memory.shadow->on_write(word, moment_, access.who);
         if (conflict != Shadow::Conflict::none) return fail_conflict(v, lane, memory, at - memory.shadow_offset, conflict);
-        memory.shadow->set_halves(word, half_mask(at, access.size, memory.word_bytes));
+        memory.shadow->set_halves(word, half_mask(at, access.size, memory.word_shift));
+    }
+    return true;
+}
+
+// The frequent case of run_load(), of 32-bit scalars.
+template <uint32_t components>
+bool Interpreter::run_word_load(ValueId v, Memory& memory, const Active& active) {
+    const uint32_t* index = in(v, 0);
+    uint32_t* to = out(v);
+    const uint64_t limit = memory.bytes / (4 * components), first_word = memory.shadow_offset / 4;
+    const bool tracked = memory.tracked, initialised = memory.initialised;
+    const uint32_t lanes = lanes_;
+    const std::byte* data = memory.data;
+    const Shadow::Moment moment = moment_;
+    Shadow& shadow = *memory.shadow;
+    for (uint32_t lane : active.lanes) {
+        uint64_t at = index[lane];
+        if (at >= limit) [[unlikely]]
+            return fail_bounds(v, lane, memory, at, components);
+        at *= components;
+        for (uint32_t c = 0; c < components; ++c) {
+            uint64_t word = first_word + at + c;
+            if (!initialised && shadow.halves(word) != 3) [[unlikely]]
+                return check_read(v, memory, {(at + c) * 4, 4, static_cast<uint16_t>(lane)}, lane);
+            if (tracked)
+                if (auto conflict = shadow.on_read(word, moment, static_cast<uint16_t>(lane)); conflict != Shadow::Conflict::none)
+                    [[unlikely]]
+                    return fail_conflict(v, lane, memory, (at + c) * 4, conflict);
+            std::memcpy(&to[c * lanes + lane], data + (at + c) * 4, 4);
+        }
     }
     return true;
 }
@@ -76,6 +106,10 @@ bool Interpreter::run_load(ValueId v, Memory& memory, const Active& active) {
     uint64_t limit = memory.bytes / bytes;
     bool checked = memory.tracked || !memory.initialised;
     memory.loads += uint64_t{components} * active.lanes.size();
+    if (size == 4) {
+        if (components == 1) return run_word_load<1>(v, memory, active);
+        return components == 2 ? run_word_load<2>(v, memory, active) : run_word_load<4>(v, memory, active);
+    }
     for (uint32_t lane : active.lanes) {
         if (index[lane] >= limit) return fail_bounds(v, lane, memory, index[lane], components);
         uint64_t byte = uint64_t{index[lane]} * bytes;

@@ -34,7 +34,7 @@ private:
         uint8_t lanes = 1;
         Shadow* shadow = nullptr;
         uint64_t shadow_offset = 0;  // bytes
-        uint32_t word_bytes = 4;     // that one shadow word covers
+        uint32_t word_shift = 2;     // log2 of the bytes that one shadow word covers
         bool tracked = true;         // reads may race with writes
         bool initialised = false;    // all of it
         uint64_t loads = 0, stores = 0;
@@ -63,6 +63,8 @@ private:
     bool run_loop(ValueId v, const Instruction& inst, const Active& active);
     bool run_branch(ValueId v, const Instruction& inst, const Active& active);
     bool run_barrier(ValueId v, const Active& active);
+    template <uint32_t components>
+    bool run_word_load(ValueId v, Memory& memory, const Active& active);
     bool run_load(ValueId v, Memory& memory, const Active& active);
     bool run_store(ValueId v, Memory& memory, const Active& active);
     bool run_atomic(ValueId v, const Instruction& inst, Memory& memory, const Active& active);

@@ -72,7 +72,8 @@ std::string to_string(const Type& type);  // "f32", "vec4<f32>", "coop<f16,16,16
     /* leaves; aux: see Instruction */                                                                                           \
     X(constant)                                                                                                                  \
     X(argument)                                                                                                                  \
-    X(workgroup_id) X(num_workgroups) X(local_id) X(local_index) X(subgroup_id) X(lane_id) X(subgroup_size)                      \
+    X(workgroup_id)                                                                                                              \
+    X(num_workgroups) X(local_id) X(local_index) X(subgroup_id) X(lane_id) X(subgroup_size)                                      \
         X(param) /* arithmetic, elementwise over vectors: a b (c) */                                                             \
         X(add) X(sub) X(mul) X(div) X(rem) X(min) X(max) X(neg) X(abs) X(fma) /* integers and booleans */                        \
         X(bit_and) X(bit_or) X(bit_xor) X(bit_not) X(shl) X(shr)                                                                 \
