@@ -93,13 +93,12 @@ BindingWindow window_of(const EntryPlan& plan, const Use& use) {
 std::vector<Item> emit_items(const EntryPlan& plan) {
     std::vector<Item> items;
     Hazards hazards;
-    const auto add = [&](Item item, const std::vector<BindingWindow>& windows) {
+    const auto make_room = [&](const std::vector<BindingWindow>& windows) {
         if (std::any_of(windows.begin(), windows.end(), [&](const BindingWindow& w) { return hazards.conflicts(w); })) {
-            items.push_back(Barrier{});
+            items.emplace_back(std::in_place_type<Barrier>);
             hazards.clear();
         }
         for (const BindingWindow& window : windows) hazards.add(window);
-        items.push_back(std::move(item));
     };
     for (const Task& task : plan.tasks) {
         Dispatch dispatch;
@@ -111,15 +110,15 @@ std::vector<Item> emit_items(const EntryPlan& plan) {
             dispatch.bindings.push_back(window_of(plan, use));
             dispatch.bytes_moved += dispatch.bindings.back().bytes * (use.access == kir::Access::inout ? 2 : 1);
         }
-        const std::vector<BindingWindow> windows = dispatch.bindings;
-        add(std::move(dispatch), windows);
+        make_room(dispatch.bindings);
+        items.emplace_back(std::in_place_type<Dispatch>, std::move(dispatch));
     }
     for (const CopyTask& copy : plan.copies) {
         const Use source{copy.source, copy.source, kir::Access::read, {}}, target{copy.target, copy.target, kir::Access::write, {}};
         Copy item{window_of(plan, source), window_of(plan, target)};
         if (item.source.bytes == 0) continue;
-        const std::vector<BindingWindow> windows = {item.source, item.target};
-        add(item, windows);
+        make_room({item.source, item.target});
+        items.emplace_back(std::in_place_type<Copy>, item);
     }
     return items;
 }

@@ -107,8 +107,10 @@ void query_limits(const InstanceFunctions& vk, const Extensions& extensions, Phy
 
     constexpr VkSubgroupFeatureFlags needed = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
                                               VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
-    if ((v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) && (v11.subgroupSupportedOperations & needed) == needed)
+    if ((v11.subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT) && (v11.subgroupSupportedOperations & needed) == needed) {
         caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = v11.subgroupSize;
+        caps.subgroup_shuffle = true;
+    }
     if (control && caps.subgroup_size && (sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) {
         caps.subgroup_min = sizes.minSubgroupSize;
         caps.subgroup_max = sizes.maxSubgroupSize;
