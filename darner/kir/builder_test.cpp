@@ -214,7 +214,7 @@ TEST_F(BuilderTest, TanhIsClamped) {
 }
 
 TEST_F(BuilderTest, NumberingFollowsScopes) {
-    Expr outside = x + y, inside, after;
+    Expr outside = x + y, inside;
     b.when(x < y, [&] {
         expect_same(x + y, outside);
         inside = x * y;
