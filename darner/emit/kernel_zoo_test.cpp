@@ -3,6 +3,7 @@
 
 #include "darner/base/check.h"
 #include "darner/kir/builder.h"
+#include "darner/kir/half.h"
 
 #include <algorithm>
 #include <bit>
@@ -257,6 +258,17 @@ std::vector<uint32_t> small_whole_floats(size_t count, uint32_t seed) {
     return words;
 }
 
+// The same in 16 bits, two to a word.
+std::vector<uint32_t> small_whole_halves(size_t count, uint32_t seed, Scalar scalar) {
+    const std::vector<uint32_t> wide = small_whole_floats(count, seed);
+    std::vector<uint32_t> words(count / 2);
+    for (size_t i = 0; i < count; ++i) {
+        const float number = std::bit_cast<float>(wide[i]);
+        words[i / 2] |= (scalar == Scalar::f16 ? kir::f32_to_f16(number) : kir::f32_to_bf16(number)) << (i % 2 * 16);
+    }
+    return words;
+}
+
 ZooKernel workgroup_sum() {
     Builder k("workgroup_sum");
     k.workgroup_size(64);
@@ -476,6 +488,7 @@ ZooKernel coop_matmul(Scalar scalar) {
         k.coop_store(c, k.u32(t / 2 * tile * size + t % 2 * tile), k.u32(size), matrix);
     }
     ZooKernel zoo{k.finish()};
+    zoo.buffers = {small_whole_halves(size * size, 31, scalar), small_whole_halves(size * size, 32, scalar), zeros(size * size)};
     zoo.coop = true;
     zoo.bf16 = scalar == Scalar::bf16;
     return zoo;
@@ -493,6 +506,8 @@ ZooKernel coop_convert() {
     for (Opcode op : {Opcode::add, Opcode::sub, Opcode::div, Opcode::min}) matrix = k.coop_map(op, matrix, factor);
     k.coop_store(out, k.u32(0), k.u32(16), k.coop_convert(matrix, Scalar::f16), true);
     ZooKernel zoo{k.finish()};
+    zoo.params = {2};
+    zoo.buffers = {small_whole_floats(256, 33), zeros(128)};
     zoo.coop = true;
     return zoo;
 }
@@ -505,6 +520,7 @@ ZooKernel bf16_storage() {
     const Expr i = k.local_id(0);
     k.store(out, i, k.convert(k.convert(k.load(in, i), Scalar::f32) * 1.5f, Scalar::bf16));
     ZooKernel zoo{k.finish()};
+    zoo.buffers = {small_whole_halves(64, 34, Scalar::bf16), zeros(32)};
     zoo.bf16 = true;
     return zoo;
 }

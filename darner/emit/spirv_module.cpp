@@ -3,6 +3,8 @@
 
 #include "darner/base/check.h"
 
+#include <algorithm>
+
 namespace darner::spirv {
 
 namespace {
@@ -26,9 +28,10 @@ void append(Section& section, Op op, std::span<const Word> operands) {
 }
 
 void Module::name(SpirvId id, std::string_view name) {
+    name = name.substr(0, std::min<size_t>(name.find('\0'), 255));  // a zero byte would end it early
     if (name.empty()) return;
     std::vector<Word> operands{id};
-    append_string(operands, name.substr(0, 255));
+    append_string(operands, name);
     append(names_, Op::Name, operands);
 }
 

@@ -49,7 +49,6 @@ Result<std::vector<std::vector<uint32_t>>> run(Device& device, const ZooKernel& 
 
 void run_zoo(Device& device, const Caps& caps, const SpirvOptions& options) {
     for (const ZooKernel& zoo : kernel_zoo()) {
-        if (zoo.buffers.empty()) continue;
         const auto words = emit_spirv(zoo.kernel, caps, options);
         if (!words) {
             EXPECT_FALSE(check_limits(zoo.kernel, caps)) << words.error().text();

@@ -143,10 +143,15 @@ Text ModuleWriter::expression(ValueId v) {
         }
         case Opcode::make_vector: {
             std::vector<std::string> parts;
-            for (size_t i = 0; i < inst.operand_count; ++i) parts.push_back(operand(v, i));
-            return called(fmt::format("{}({})", type_name(inst.type), fmt::join(parts, ", ")));
+            bool literal = true;
+            for (size_t i = 0; i < inst.operand_count; ++i) {
+                parts.push_back(operand(v, i));
+                literal &= text_of(kernel_.operand(v, i)).literal;
+            }
+            return {fmt::format("{}({})", type_name(inst.type), fmt::join(parts, ", ")), true, literal, false};
         }
-        case Opcode::extract: return called(fmt::format("{}.{}", atom(v, 0), components[inst.aux]));
+        case Opcode::extract:
+            return {fmt::format("{}.{}", atom(v, 0), components[inst.aux]), true, text_of(kernel_.operand(v, 0)).literal, false};
         case Opcode::pack_half2: return pack_half2(v);
         case Opcode::unpack_half2: return call(v, "unpack2x16float");
         default: return arithmetic(v);
