@@ -26,10 +26,18 @@ std::string spell_element(const Tensor& tensor, size_t i) {
     if (!is_float(tensor.dtype)) return fmt::format("{}", tensor.integer[i]);
     const double value = tensor.real[i];
     if (tensor.dtype == DType::f64 || !std::isfinite(value)) return real_text(value);
-    std::string decimal = fmt::format("{}", static_cast<float>(value));
-    const std::optional<double> read = parse_real(decimal);
-    const bool same = read && round_to(tensor.dtype, *read) == value && std::signbit(*read) == std::signbit(value);
-    return same ? decimal : hex_real_text(value);
+    if (value == std::trunc(value) && std::abs(value) < 1e9) return fmt::format("{:.0f}", value);
+    const auto reads_back = [&](std::string_view decimal) {
+        const std::optional<double> read = parse_real(decimal);
+        return read && round_to(tensor.dtype, *read) == value;
+    };
+    if (tensor.dtype == DType::f32) {
+        std::string decimal = fmt::format("{}", static_cast<float>(value));
+        return reads_back(decimal) ? decimal : hex_real_text(value);
+    }
+    for (int digits = 1; digits <= 5; ++digits)
+        if (std::string decimal = fmt::format("{:.{}g}", value, digits); reads_back(decimal)) return decimal;
+    return hex_real_text(value);
 }
 
 std::string spell_constant(const Tensor& value, const Type& type) {

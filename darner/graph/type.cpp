@@ -19,6 +19,13 @@ struct DTypeFacts {
 constexpr DTypeFacts dtype_facts[dtype_count] = {{"f32", 4}, {"f16", 2}, {"bf16", 2}, {"f64", 8}, {"i8", 1},
                                                  {"u8", 1},  {"i32", 4}, {"u32", 4},  {"i64", 8}, {"bool", 1}};
 
+// An order of terms that products keep, the leading one first: by degree, then by exponents in the order of the symbols (of two
+// sorted lists the one that repeats an earlier symbol comes first).
+bool leads(const std::pair<const std::vector<std::string>, int64_t>& a,
+           const std::pair<const std::vector<std::string>, int64_t>& b) {
+    return a.first.size() != b.first.size() ? a.first.size() > b.first.size() : a.first < b.first;
+}
+
 bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -183,16 +190,12 @@ Dim Dim::operator*(const Dim& other) const {
     return from_terms(std::move(result));
 }
 
-// Polynomial division by the leading term, in an order of terms that products keep: higher degree first, then the
-// lexicographic order of exponents (a sorted list with repeats of earlier symbols comes first).
+// Polynomial division by the leading term.
 std::optional<Dim> Dim::exact_div(const Dim& divisor) const {
     if (overflowed_ || divisor.overflowed_) return std::nullopt;
     const Terms by = divisor.terms();
     if (by.empty()) return std::nullopt;
     using Term = Terms::value_type;
-    const auto leads = [](const Term& a, const Term& b) {
-        return a.first.size() != b.first.size() ? a.first.size() > b.first.size() : a.first < b.first;
-    };
     const Term& lead = *std::min_element(by.begin(), by.end(), leads);
     Terms rest = terms(), quotient;
     while (!rest.empty()) {
@@ -243,10 +246,9 @@ Result<int64_t> Dim::bind(const SymbolBindings& bindings) const {
 std::string Dim::text() const {
     if (overflowed_) return "overflow";
     if (is_constant()) return fmt::format("{}", constant_);
-    // The constant term, first in the map, reads better at the end.
     std::vector<const Terms::value_type*> order;
     for (const auto& term : *terms_) order.push_back(&term);
-    std::rotate(order.begin(), order.begin() + (order.front()->first.empty() ? 1 : 0), order.end());
+    std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return leads(*a, *b); });
     std::string out;
     for (const Terms::value_type* term : order) {
         const auto& [symbols, coefficient] = *term;
