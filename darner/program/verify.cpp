@@ -179,12 +179,12 @@ private:
 
     void check_copy(const Copy& c) {
         const std::string what = place_ + ", copy";
-        const bool usable = check_range(what + " source", c.source.segment, c.source.offset, c.source.bytes) &
-                            check_range(what + " target", c.target.segment, c.target.offset, c.target.bytes);
+        const bool source_usable = check_range(what + " source", c.source.segment, c.source.offset, c.source.bytes);
+        const bool target_usable = check_range(what + " target", c.target.segment, c.target.offset, c.target.bytes);
         if (c.source.bytes != c.target.bytes) fail("{}: source has {} bytes, target {}", what, c.source.bytes, c.target.bytes);
         if (c.source.bytes == 0 || (c.source.bytes | c.source.offset | c.target.offset) % 4)
             fail("{}: sizes and offsets must be multiples of 4 and sizes above zero", what);
-        if (!usable) return;
+        if (!source_usable || !target_usable) return;
         if (overlap(c.source, c.target)) fail("{}: source and target overlap", what);
         if (program_.segment(c.target.segment).kind == SegmentKind::constant)
             fail("{}: writes constant segment {}", what, c.target.segment.value);
