@@ -385,6 +385,7 @@ constexpr Generator generators[] = {
     {"random_bits", random_cases},
     {"uniform", random_cases},
     {"normal", random_cases},
+    {"materialize", map_cases},
 };
 
 }  // namespace
