@@ -151,11 +151,13 @@ Result<void> VulkanExecutable::write_segment(SegmentId segment, uint64_t offset,
     }
     while (!bytes.empty()) {
         const std::span<const std::byte> piece = bytes.first(std::min<size_t>(bytes.size(), Uploads::max_piece_bytes));
-        if (uploads_.staging_bytes() + piece.size() > Uploads::max_staging_bytes) {
+        while (uploads_.staging_bytes() != 0 && uploads_.staging_bytes() + piece.size() > Uploads::max_staging_bytes) {
             if (uploads_.pending()) TRY(submit_commands({}));
             TRY(wait_for(uploads_.oldest()));
         }
         TRY(uploads_.stage(*context_, target.get(), offset, piece));
+        // A large upload is under way while the next piece is copied into staging.
+        if (piece.size() == Uploads::max_piece_bytes) TRY(submit_commands({}));
         offset += piece.size();
         bytes = bytes.subspan(piece.size());
     }

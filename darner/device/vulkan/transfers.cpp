@@ -5,13 +5,16 @@
 #include "darner/device/vulkan/recorder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace darner::vulkan {
 namespace {
 
-constexpr uint64_t block_bytes = 4u << 20;
-constexpr size_t kept_blocks = 4;
+// Small writes of one batch share a block.
+constexpr uint64_t smallest_block = 1u << 20;
+// Allocating host memory that the device sees is slow, so blocks are kept and used again up to this sum.
+constexpr uint64_t max_kept_bytes = Uploads::max_staging_bytes;
 constexpr uint64_t staging_alignment = 16;
 
 bool overlap(const VkBufferCopy& a, const VkBufferCopy& b) {
@@ -46,12 +49,16 @@ Result<Uploads> Uploads::create(const Context& context) {
 }
 
 Result<void> Uploads::add_block(const Context& context, uint64_t bytes) {
+    auto fit = free_blocks_.end();  // the smallest that is large enough
+    for (auto b = free_blocks_.begin(); b != free_blocks_.end(); ++b)
+        if (b->bytes() >= bytes && (fit == free_blocks_.end() || b->bytes() < fit->bytes())) fit = b;
     Buffer block;
-    if (bytes <= block_bytes && !free_blocks_.empty()) {
-        block = std::move(free_blocks_.back());
-        free_blocks_.pop_back();
+    if (fit != free_blocks_.end()) {
+        block = std::move(*fit);
+        free_blocks_.erase(fit);
+        kept_bytes_ -= block.bytes();
     } else {
-        TRY(block, Buffer::create(context, std::max(bytes, block_bytes), MemoryUse::upload, "staging memory"));
+        TRY(block, Buffer::create(context, std::bit_ceil(std::max(bytes, smallest_block)), MemoryUse::upload, "staging memory"));
     }
     staging_bytes_ += block.bytes();
     open_.blocks.push_back(std::move(block));
@@ -118,7 +125,9 @@ void Uploads::completed(uint64_t value) {
         free_commands_.push_back(batch.commands);
         for (Buffer& block : batch.blocks) {
             staging_bytes_ -= block.bytes();
-            if (block.bytes() == block_bytes && free_blocks_.size() < kept_blocks) free_blocks_.push_back(std::move(block));
+            if (kept_bytes_ + block.bytes() > max_kept_bytes) continue;
+            kept_bytes_ += block.bytes();
+            free_blocks_.push_back(std::move(block));
         }
         flying_.pop_front();
     }

@@ -15,8 +15,8 @@ namespace darner::vulkan {
 
 class Uploads {
 public:
-    static constexpr uint64_t max_piece_bytes = 64u << 20;     // of one stage() call
-    static constexpr uint64_t max_staging_bytes = 256u << 20;  // callers wait for earlier batches above this
+    static constexpr uint64_t max_piece_bytes = 16u << 20;    // of one stage() call
+    static constexpr uint64_t max_staging_bytes = 64u << 20;  // callers wait for earlier batches above this
 
     static Result<Uploads> create(const Context& context);
 
@@ -52,8 +52,9 @@ private:
     Batch open_;
     std::deque<Batch> flying_;
     std::vector<VkCommandBuffer> free_commands_;
-    std::vector<Buffer> free_blocks_;  // of the standard size
-    uint64_t staging_bytes_ = 0;       // of the open batch and of those in flight
+    std::vector<Buffer> free_blocks_;
+    uint64_t kept_bytes_ = 0;     // of the free blocks
+    uint64_t staging_bytes_ = 0;  // of the open batch and of those in flight
 };
 
 Result<Handle<VkCommandPool>> create_command_pool(const Context& context);
