@@ -21,7 +21,8 @@ struct GradOptions {
 Result<void> run_grad(const GradOptions& options) {
     TRY(const Module module, read_module(options.file));
     TRY(const Graph graph, pick_graph(module, options.graph, options.file));
-    TRY(const Graph gradients, gradient_graph(graph, options.of, options.wrt));
+    TRY(const Graph raw, gradient_graph(graph, options.of, options.wrt));
+    TRY(const Graph gradients, cleanup(raw));
     const std::string text = to_text(gradients);
     if (!options.json) {
         fmt::print("{}", text);

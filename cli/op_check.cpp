@@ -40,11 +40,15 @@ Result<std::vector<std::string>> names_to_check(const std::vector<std::string>& 
 
 void print(const OpCheckReport& report, bool json) {
     if (json) {
-        const Json line{{"op", report.op}, {"ok", report.ok}, {"worst_ratio", report.worst_ratio}, {"failures", report.failures}};
+        const Json line{{"op", report.op},
+                        {"ok", report.ok},
+                        {"cases", report.cases},
+                        {"worst_ratio", report.worst_ratio},
+                        {"failures", report.failures}};
         fmt::print("{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
     } else {
-        fmt::print("{:<16} {}  error at most {:.2g} of the bound\n", report.op, report.ok ? "ok    " : "FAILED",
-                   report.worst_ratio);
+        fmt::print("{:<14} {}  {} cases, error at most {:.2g} of the bound\n", report.op, report.ok ? "ok    " : "FAILED",
+                   report.cases, report.worst_ratio);
         for (const std::string& failure : report.failures) fmt::print("    {}\n", failure);
     }
     std::fflush(stdout);
