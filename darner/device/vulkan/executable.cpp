@@ -34,11 +34,11 @@ Result<void> check_budget(const Context& context, const Program& program) {
         fmt::format("[vulkan] the program needs {} bytes of device memory, {} are free (segments: {})", needed, budget, list));
 }
 
-std::string last_label(const std::vector<BarrierGroup>& groups) {
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group)
-        for (auto member = group->rbegin(); member != group->rend(); ++member)
-            if (member->dispatch) return member->dispatch->label;
-    return "";
+std::string group_text(const BarrierGroup& group) {
+    std::string text;
+    for (const Member& member : group)
+        text += fmt::format("{}'{}'", text.empty() ? "" : ", ", member.dispatch ? member.dispatch->label : "copy");
+    return text;
 }
 
 }  // namespace
@@ -90,6 +90,10 @@ Result<void> VulkanExecutable::record() {
     TRY(sets_, DescriptorSets::create(*context_, *program_, *pipelines_, segments_));
     for (const Buffer& segment : segments_) options_.visible_to_host |= segment.mapped() != nullptr;
     options_.poison_scratch = std::getenv("DARNER_POISON") != nullptr;
+    if (std::getenv("DARNER_BREADCRUMBS") != nullptr) {
+        TRY(breadcrumbs_, Buffer::create(*context_, 4, MemoryUse::read_back, "breadcrumbs"));
+        options_.breadcrumbs = breadcrumbs_.get();
+    }
     for (const Entry& entry : program_->entries) {
         TRY(std::vector<BarrierGroup> groups, barrier_groups(entry));
         TRY(const VkCommandBuffer commands, allocate_commands(*context_, pool_.get()));
@@ -299,10 +303,17 @@ Error VulkanExecutable::failure(VkResult result, const char* what) const {
     Error error = vulkan_error(result, what);
     if (flights_.empty()) return error;
     const Flight& flight = flights_.front();
-    error.message += fmt::format(", while entry '{}' ran (its last dispatch is '{}')", program_->entries[flight.entry].name,
-                                 last_label(groups_[flight.entry]));
-    if (result == VK_ERROR_DEVICE_LOST)
-        error.hint = "the device stopped; a step that runs for seconds can make a driver's watchdog do so";
+    error.message += fmt::format(", while entry '{}' ran", program_->entries[flight.entry].name);
+    if (result != VK_ERROR_DEVICE_LOST) return error;
+    error.hint = "a step that runs for seconds can make a driver's watchdog stop the device";
+    if (!breadcrumbs_.mapped()) {
+        error.hint += "; DARNER_BREADCRUMBS=1 names the dispatch";
+        return error;
+    }
+    uint32_t group = 0;
+    std::memcpy(&group, breadcrumbs_.mapped(), sizeof group);
+    const std::vector<BarrierGroup>& groups = groups_[flight.entry];
+    if (group < groups.size()) error.message += fmt::format(", in the barrier group of {}", group_text(groups[group]));
     return error;
 }
 

@@ -60,6 +60,7 @@ private:
     uint64_t submitted_ = 0, completed_ = 0;  // values of the timeline
     Uploads uploads_;
     Buffer read_back_;
+    Buffer breadcrumbs_;  // only when asked for
     Handle<VkCommandPool> pool_;
     VkCommandBuffer scratch_commands_ = VK_NULL_HANDLE;  // for fills, read-back and profiles, which wait
     std::vector<std::vector<BarrierGroup>> groups_;      // an entry

@@ -24,24 +24,24 @@ namespace darner::vulkan {
 // There only when VK_EXT_debug_utils is enabled.
 #define DARNER_VK_DEBUG_FUNCTIONS(X) X(CreateDebugUtilsMessengerEXT) X(DestroyDebugUtilsMessengerEXT)
 
-#define DARNER_VK_DEVICE_FUNCTIONS(X)                                                                                      \
-    X(DestroyDevice)                                                                                                       \
-    X(GetDeviceQueue)                                                                                                      \
-    X(QueueSubmit)                                                                                                         \
-    X(DeviceWaitIdle)                                                                                                      \
-    X(CreateBuffer)                                                                                                        \
-    X(DestroyBuffer)                                                                                                       \
-    X(GetBufferMemoryRequirements)                                                                                         \
-    X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(InvalidateMappedMemoryRanges) X(CreateShaderModule) \
-        X(DestroyShaderModule) X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache) X(DestroyPipelineCache) \
-            X(GetPipelineCacheData) X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateDescriptorSetLayout)          \
-                X(DestroyDescriptorSetLayout) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets)   \
-                    X(UpdateDescriptorSets) X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers)           \
-                        X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets)              \
-                            X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer)     \
-                                X(CmdResetQueryPool) X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool)           \
-                                    X(GetQueryPoolResults) X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores)        \
-                                        X(GetSemaphoreCounterValue)
+#define DARNER_VK_DEVICE_FUNCTIONS(X)                                                                                           \
+    X(DestroyDevice)                                                                                                            \
+    X(GetDeviceQueue)                                                                                                           \
+    X(QueueSubmit)                                                                                                              \
+    X(DeviceWaitIdle)                                                                                                           \
+    X(CreateBuffer)                                                                                                             \
+    X(DestroyBuffer)                                                                                                            \
+    X(GetBufferMemoryRequirements)                                                                                              \
+    X(AllocateMemory)                                                                                                           \
+    X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(InvalidateMappedMemoryRanges) X(CreateShaderModule) X(DestroyShaderModule) \
+        X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData)     \
+            X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout)         \
+                X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)              \
+                    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer)                  \
+                        X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch)      \
+                            X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdResetQueryPool) X(CmdWriteTimestamp)   \
+                                X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) X(CreateSemaphore)                \
+                                    X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue)
 
 // There only when VK_EXT_debug_utils is enabled.
 #define DARNER_VK_LABEL_FUNCTIONS(X) X(CmdBeginDebugUtilsLabelEXT) X(CmdEndDebugUtilsLabelEXT) X(SetDebugUtilsObjectNameEXT)

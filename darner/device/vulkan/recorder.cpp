@@ -177,9 +177,11 @@ Result<void> Recorder::record(VkCommandBuffer commands, const std::vector<Barrie
     KernelId bound;
     for (size_t i = 0; i < groups.size(); ++i) {
         // Barriers form a chain through the stage they share, so each needs to name only its neighbours.
+        const bool crumbs = options.breadcrumbs != VK_NULL_HANDLE;
         if (i != 0)
-            memory_barrier(vk, commands, {has_dispatch(groups[i - 1]), has_copy(groups[i - 1])},
-                           {has_dispatch(groups[i]), has_copy(groups[i])});
+            memory_barrier(vk, commands, {has_dispatch(groups[i - 1]), crumbs || has_copy(groups[i - 1])},
+                           {has_dispatch(groups[i]), crumbs || has_copy(groups[i])});
+        if (crumbs) vk.CmdFillBuffer(commands, options.breadcrumbs, 0, 4, static_cast<uint32_t>(i));
         for (const Member& member : groups[i]) {
             record_member(commands, member, bound);
             timestamp();

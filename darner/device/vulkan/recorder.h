@@ -34,6 +34,8 @@ struct RecordOptions {
     bool visible_to_host = false;
     // Fills scratch segments with NaN before each run, so that a read of stale scratch shows.
     bool poison_scratch = false;
+    // When set, each group leaves its number in word 0 of this buffer as it starts, for the report of a lost device.
+    VkBuffer breadcrumbs = VK_NULL_HANDLE;
 };
 
 struct Recorder {

@@ -3,7 +3,8 @@
 // that says so in one line.
 //
 // Environment: DARNER_VALIDATION=core|sync turns on the validation layer, whose messages become Errors; DARNER_POISON=1
-// fills scratch memory with NaN before each step; DARNER_STAGING=1 treats unified memory like a discrete device's.
+// fills scratch memory with NaN before each step; DARNER_STAGING=1 treats unified memory like a discrete device's;
+// DARNER_BREADCRUMBS=1 makes the report of a lost device name the dispatches that ran, at the price of a write per barrier.
 #pragma once
 
 #include "darner/device/device.h"

@@ -121,6 +121,14 @@ TEST(Vulkan, SyncValidationIsClean) {
     run_every_item();
 }
 
+TEST(Vulkan, BreadcrumbsChangeNothing) {
+    const Environment breadcrumbs("DARNER_BREADCRUMBS", "1");
+    for (const char* mode : {"core", "sync"}) {
+        const Environment validation("DARNER_VALIDATION", mode);
+        run_every_item();
+    }
+}
+
 TEST(Vulkan, SyncValidationCatchesADroppedBarrier) {
     const Environment validation("DARNER_VALIDATION", "sync");
     const std::unique_ptr<Device> d = device();
