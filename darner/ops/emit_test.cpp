@@ -28,8 +28,8 @@ std::vector<double> samples(DType dtype) {
     std::vector<double> v;
     if (dtype == DType::boolean) return {0, 1, 1, 0};
     if (is_float(dtype)) {
-        v = {0,    0.5, 1,   -1,   2,  -2,  3,   0.25, -0.75, 1e-3,   -1e-3, 7.5,
-             -7.5, 10,  -10, 15.9, 60, -60, 100, -100, 65504, -300.5, 2049,  1.001};
+        v = {0,    0.5, 1,   -1,  2,    -2,    3,      0.25, -0.75, 1e-3, -1e-3, 7.5,        -7.5,       10,   -10,
+             15.9, 60,  -60, 100, -100, 65504, -300.5, 2049, 2051,  257,  259,   1.00390625, 1.01171875, 1.001};
         std::uniform_real_distribution<double> spread(-20, 20);
         while (v.size() < 60) v.push_back(round_to(dtype, spread(random)));
         for (double& x : v) x = round_to(dtype, x);
