@@ -37,6 +37,8 @@ struct Leaf {
 
 struct Given {
     NamedArrays inputs, params;
+    std::optional<Fill> fill;
+    std::vector<Leaf> to_fill;
 };
 
 Result<std::pair<std::string, std::string>> split_pair(const std::string& option, const std::string& text, const char* form) {
@@ -95,11 +97,10 @@ Result<std::map<std::string, std::string>> parse_sets(const std::vector<std::str
 
 Result<Given> gather_values(const RunOptions& options, const std::vector<Leaf>& leaves) {
     TRY(const auto files, parse_sets(options.sets, leaves));
-    std::optional<Fill> how;
-    if (!options.fill.empty()) {
-        TRY(how, parse_fill(options.fill));
-    }
     Given given;
+    if (!options.fill.empty()) {
+        TRY(given.fill, parse_fill(options.fill));
+    }
     std::vector<std::string> unset;
     for (const Leaf& leaf : leaves) {
         NamedArrays& values = leaf.is_param ? given.params : given.inputs;
@@ -107,8 +108,8 @@ Result<Given> gather_values(const RunOptions& options, const std::vector<Leaf>& 
             TRY(values[leaf.name], read_value(file->second, leaf.name, leaf.type));
         } else if (leaf.may_stay_unset) {
             continue;
-        } else if (how) {
-            TRY(values[leaf.name], fill(*how, leaf.name, leaf.type));
+        } else if (given.fill) {
+            given.to_fill.push_back(leaf);
         } else {
             unset.push_back(fmt::format("{} ({} {})", leaf.name, leaf.is_param ? "param" : "input", to_string(leaf.type)));
         }
@@ -117,6 +118,15 @@ Result<Given> gather_values(const RunOptions& options, const std::vector<Leaf>& 
     return with_hint(invalid(fmt::format("[run] {} {} not set: {}", unset.size(), unset.size() == 1 ? "value is" : "values are",
                                          fmt::join(unset, ", "))),
                      "set each with --set NAME=FILE.npy, or all the rest with --fill random:SEED");
+}
+
+// Values are made after the device has accepted the graph: one that is too large is refused before memory is spent on it.
+Result<void> fill_values(Given& given) {
+    for (const Leaf& leaf : given.to_fill) {
+        NamedArrays& values = leaf.is_param ? given.params : given.inputs;
+        TRY(values[leaf.name], fill(*given.fill, leaf.name, leaf.type));
+    }
+    return {};
 }
 
 // The graph with its init expressions moved into a graph `init`.
@@ -213,7 +223,7 @@ Result<void> run_graph(const RunOptions& options) {
     TRY(const SymbolBindings bindings, parse_dims(options.dims));
     TRY(const Graph graph, bind_symbols(picked, bindings));
     const Graph* init = graph.name == "init" ? nullptr : module.find("init");
-    TRY(const Given given, gather_values(options, leaves_of(graph, init)));
+    TRY(Given given, gather_values(options, leaves_of(graph, init)));
 
     TRY(const Module compiled, with_init(graph, init, bindings));
     CompileOptions compile_options;
@@ -221,6 +231,7 @@ Result<void> run_graph(const RunOptions& options) {
     compile_options.seed = options.seed;
     compile_options.run_init = false;
     TRY(Session session, compile(compiled, compile_options));
+    TRY(fill_values(given));
     TRY(std::vector<Shown> results, run_once(session, graph, graph.name != "init" && compiled.find("init") != nullptr, given));
     if (!options.out_dir.empty()) TRY(write_files(options.out_dir, results));
     return options.json ? print_json(graph.name, session.device(), results) : print_text(graph.name, session.device(), results);
