@@ -291,7 +291,8 @@ std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, size_t reduces, 
     } else {
         shape.blocks = static_cast<uint32_t>(ceil_div(rows, shape.slots));
     }
-    shape.rows_per_block = static_cast<uint32_t>(ceil_div(rows, shape.blocks));
+    // Whole rounds of the slots: fewer rows that are there only to fill a round.
+    shape.rows_per_block = static_cast<uint32_t>(ceil_div(ceil_div(rows, shape.blocks), shape.slots) * shape.slots);
     shape.blocks = static_cast<uint32_t>(ceil_div(rows, shape.rows_per_block));
     const auto grid = fold(shape.blocks, caps);
     if (!grid) return std::nullopt;

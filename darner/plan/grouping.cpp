@@ -260,7 +260,22 @@ private:
                 if (out_.group_of[c] == Grouping::none) continue;
                 while (merge_into_producer(NodeId(c))) changed = true;
             }
+            changed |= merge_siblings();
         }
+    }
+
+    // Row groups that read one tensor in the same space share its reading: dx with dgamma and dbeta, mean with maximum.
+    bool merge_siblings() {
+        bool changed = false;
+        for (uint32_t i = 0; i < graph_.nodes.size(); ++i)
+            for (size_t x = 0; x < consumers_[i].size(); ++x)
+                for (size_t y = x + 1; y < consumers_[i].size(); ++y) {
+                    const uint32_t p = out_.group_of[consumers_[i][x].value], c = out_.group_of[consumers_[i][y].value];
+                    if (p == c || out_.groups[p].kind != GroupKind::row || out_.groups[c].kind != GroupKind::row) continue;
+                    const Space &left = out_.groups[p].space, &right = out_.groups[c].space;
+                    if ((left == right || left == right.swapped()) && !makes_cycle(c, p)) changed |= merge(p, c);
+                }
+        return changed;
     }
 
     bool merge_into_producer(NodeId consumer) {

@@ -89,7 +89,8 @@ private:
         for (uint32_t g = 0; g < grouping_.groups.size(); ++g) {
             std::set<NodeId> sources;
             for (NodeId id : grouping_.groups[g].nodes)
-                for (NodeId source : grouping_.sources[id.value]) sources.insert(source);
+                for (NodeId source : grouping_.sources[id.value])
+                    if (!grouping_.groups[g].find(source)) sources.insert(source);
             for (NodeId source : sources) readers_[source.value].push_back(g);
         }
         overwrites_.resize(grouping_.groups.size());
@@ -364,7 +365,7 @@ private:
     const PlanOptions& options_;
     EntryPlan out_;
     NodeBuffers node_buffers_;
-    std::vector<std::vector<uint32_t>> readers_;      // by stored node: groups that read it
+    std::vector<std::vector<uint32_t>> readers_;      // by stored node: other groups that read it
     std::vector<std::vector<uint32_t>> overwrites_;   // by group: readers of memory that it overwrites
     std::vector<Window> windows_;
     std::set<uint32_t> in_window_, bundled_;
