@@ -73,21 +73,23 @@ Result<Tensor> tensor_of(const Array& array) { return Tensor::from_bytes(*parse_
 
 namespace {
 
-std::string difference(const std::string& name, const Tensor& got, const Tensor& want, double relative, double of_largest) {
-    double largest = 0;
+std::string difference(const std::string& name, const Tensor& got, const Tensor& want, const Tolerance& tolerance) {
+    double relative = tolerance.relative;
+    const auto stated = tolerance.largest.find(name);
+    double largest = stated == tolerance.largest.end() ? 0 : stated->second;
     for (int64_t i = 0; i < want.count(); ++i)
         if (std::isfinite(want.at(i))) largest = std::max(largest, std::abs(want.at(i)));
     if (want.dtype == DType::f16) relative = std::max(relative, 0x1p-10);
     if (want.dtype == DType::bf16) relative = std::max(relative, 0x1p-7);
     for (int64_t i = 0; i < want.count(); ++i) {
         const double g = got.at(i), w = want.at(i);
-        const bool equal = std::isnan(w) ? std::isnan(g) : std::isinf(w) ? g == w : std::abs(g - w) <= relative * std::abs(w) + of_largest * largest;
+        const bool equal = std::isnan(w) ? std::isnan(g) : std::isinf(w) ? g == w : std::abs(g - w) <= relative * std::abs(w) + tolerance.of_largest * largest;
         if (!equal || (!is_float(want.dtype) && g != w)) return fmt::format("{}[{}] is {}, the reference says {}\n", name, i, g, w);
     }
     return {};
 }
 
-Result<std::string> run_and_compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on, double relative, double of_largest) {
+Result<std::string> run_and_compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on, const Tolerance& tolerance) {
     TRY(EvalResult want, eval(graph, leaves));
     CompileOptions options;
     options.device = on.device;
@@ -104,20 +106,20 @@ Result<std::string> run_and_compare(const Graph& graph, const NamedTensors& leav
     std::string differences;
     for (const auto& [name, tensor] : want.outputs) {
         TRY(Tensor value, tensor_of(got.find(name)->second));
-        differences += difference(name, value, tensor, relative, of_largest);
+        differences += difference(name, value, tensor, tolerance);
     }
     for (const auto& [name, tensor] : want.updates) {
         TRY(Array array, session.read(name));
         TRY(Tensor value, tensor_of(array));
-        differences += difference("updated " + name, value, tensor, relative, of_largest);
+        differences += difference("updated " + name, value, tensor, tolerance);
     }
     return differences;
 }
 
 }  // namespace
 
-std::string compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on, double relative, double of_largest) {
-    const auto differences = run_and_compare(graph, leaves, on, relative, of_largest);
+std::string compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on, const Tolerance& tolerance) {
+    const auto differences = run_and_compare(graph, leaves, on, tolerance);
     if (!differences) return fmt::format("{}: {}\n", on.name, differences.error().text());
     return differences->empty() ? "" : fmt::format("{}: {}", on.name, *differences);
 }

@@ -131,7 +131,8 @@ private:
 
     void poison_scratch() {
         for (size_t i = 0; i < memory_.size(); ++i) {
-            if (program_->segments[i].kind != SegmentKind::scratch) continue;
+            // Zeroed scratch holds tensors with gaps that a window spans: zeros at load, and zeros they stay.
+            if (program_->segments[i].kind != SegmentKind::scratch || program_->segments[i].zeroed) continue;
             std::fill(memory_[i].words.begin(), memory_[i].words.end(), poison_word);
             memory_[i].shadow.poison(0, program_->segments[i].bytes);
         }
