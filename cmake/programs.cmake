@@ -39,3 +39,11 @@ if(bench_sources AND benchmark_FOUND)
   add_executable(darner_bench EXCLUDE_FROM_ALL ${bench_sources})
   target_link_libraries(darner_bench PRIVATE darner_options ${DARNER_LAYERS} benchmark::benchmark)
 endif()
+
+# Probes of single kernels on a GPU: bench/NAME_probe.cpp is the program bin/NAME_probe. Left out of `all`.
+file(GLOB probe_sources CONFIGURE_DEPENDS bench/*_probe.cpp)
+foreach(source ${probe_sources})
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${name} PRIVATE darner_options ${DARNER_LAYERS} fmt::fmt)
+endforeach()
