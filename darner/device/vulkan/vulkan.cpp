@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <mutex>
 
 namespace darner {
 namespace {
@@ -22,6 +24,19 @@ private:
     std::shared_ptr<vulkan::Context> context_;
 };
 
+// One instance a validation mode for the life of the process: drivers that are loaded and unloaded with each instance run out
+// of static thread storage after a few rounds, and loading them is slow.
+Result<std::shared_ptr<vulkan::Instance>> shared_instance(vulkan::Validation validation) {
+    static std::mutex mutex;
+    static auto* instances = new std::map<vulkan::Validation, std::shared_ptr<vulkan::Instance>>;  // never destroyed: see above
+    const std::lock_guard lock(mutex);
+    auto& instance = (*instances)[validation];
+    if (instance == nullptr) {
+        TRY(instance, vulkan::Instance::create(validation));
+    }
+    return instance;
+}
+
 }  // namespace
 
 bool names_device(const DeviceInfo& device, std::string_view part) {
@@ -30,7 +45,7 @@ bool names_device(const DeviceInfo& device, std::string_view part) {
 }
 
 Result<std::vector<DeviceInfo>> vulkan_devices() {
-    TRY(const std::shared_ptr<vulkan::Instance> instance, vulkan::Instance::create(vulkan::Validation::off));
+    TRY(const std::shared_ptr<vulkan::Instance> instance, shared_instance(vulkan::Validation::off));
     TRY(const std::vector<vulkan::PhysicalDevice> devices, vulkan::physical_devices(*instance));
     std::vector<DeviceInfo> infos;
     for (const vulkan::PhysicalDevice& device : devices)
@@ -40,7 +55,7 @@ Result<std::vector<DeviceInfo>> vulkan_devices() {
 
 Result<std::unique_ptr<Device>> open_vulkan(std::string_view id) {
     TRY(const vulkan::Validation validation, vulkan::validation_from_environment());
-    TRY(std::shared_ptr<vulkan::Instance> instance, vulkan::Instance::create(validation));
+    TRY(std::shared_ptr<vulkan::Instance> instance, shared_instance(validation));
     TRY(std::vector<vulkan::PhysicalDevice> devices, vulkan::physical_devices(*instance));
     TRY(const size_t chosen, vulkan::choose_device(devices, id));
     TRY(std::shared_ptr<vulkan::Context> context, vulkan::Context::create(std::move(instance), std::move(devices[chosen])));
