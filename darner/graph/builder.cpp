@@ -331,7 +331,7 @@ bool Builder::check_attr_dims(const OpDef& op, const std::vector<AttrValue>& att
     for (size_t i = 0; i < attrs.size(); ++i) {
         const auto* dims = std::get_if<Dims>(&attrs[i]);
         if (!dims) continue;
-        if (Result<void> checked = check_type({DType::f32, *dims}); !checked)
+        if (Result<void> checked = check_dims(*dims); !checked)
             return fail_at(where, fmt::format("[{}] {}: {}", op.name, op.attrs[i].name, checked.error().message)), false;
     }
     return true;

@@ -98,7 +98,7 @@ TEST(Builder, ErrorTexts) {
          }},
         {"[update] wrong type of the new value of \"w\": got i32[], expected f32[]",
          [](Builder& b) { b.update(b.param("w", f32()), b.constant(i32(), 0)); }},
-        {"[reshape] shape: f32[65536,65536] has too many elements",
+        {"[reshape] shape: [65536,65536] has too many elements",
          [](Builder& b) {
              b.call("reshape", {b.input("x", f32())}, {{"shape", Dims{65536, 65536}}});
          }},

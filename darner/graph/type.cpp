@@ -319,17 +319,24 @@ std::string to_string(const Dims& dims) {
 
 std::string to_string(const Type& type) { return to_string(type.dtype) + to_string(type.dims); }
 
-Result<void> check_type(const Type& type) {
+namespace {
+
+Result<void> check_bounds(const Dims& dims, const std::string& what) {
     int64_t product = 1;
-    for (const Dim& dim : type.dims) {
-        if (dim.overflowed()) return invalid(fmt::format("a dim of {} does not fit in 64 bits", to_string(type)));
+    for (const Dim& dim : dims) {
+        if (dim.overflowed()) return invalid(fmt::format("a dim of {} does not fit in 64 bits", what));
         if (!dim.is_constant()) continue;
-        if (dim.value() < 0) return invalid(fmt::format("the dim {} of {} is negative", dim.text(), to_string(type)));
+        if (dim.value() < 0) return invalid(fmt::format("the dim {} of {} is negative", dim.text(), what));
         if (__builtin_mul_overflow(product, std::max<int64_t>(dim.value(), 1), &product) || product > max_elements)
-            return limit_error(fmt::format("{} has too many elements: at most 2^31-1 are supported", to_string(type)));
+            return limit_error(fmt::format("{} has too many elements: at most 2^31-1 are supported", what));
     }
     return {};
 }
+
+}  // namespace
+
+Result<void> check_type(const Type& type) { return check_bounds(type.dims, to_string(type)); }
+Result<void> check_dims(const Dims& dims) { return check_bounds(dims, to_string(dims)); }
 
 std::optional<size_t> normalize_axis(int64_t axis, size_t rank) {
     const int64_t signed_rank = static_cast<int64_t>(rank);

@@ -84,6 +84,7 @@ std::string to_string(const Dims& dims);  // "[64,784]"
 // What a type must fulfil: no constant dim below 0, no dim that overflowed, and at most 2^31-1 elements (counting empty
 // dims as 1, so that strides fit as well). Dims with symbols are checked when they are bound.
 Result<void> check_type(const Type& type);
+Result<void> check_dims(const Dims& dims);
 inline constexpr int64_t max_elements = (int64_t{1} << 31) - 1;
 
 inline Type f32(Dims dims = {}) { return {DType::f32, std::move(dims)}; }
