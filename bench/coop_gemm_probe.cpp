@@ -45,6 +45,10 @@ std::vector<Variant> variants(uint32_t m, uint32_t n, uint32_t k) {
     add("f16 128x256x16", [](auto& s) { s.tile_n = 256; s.tile_k = 16; });
     add("f16 256x128x32", [](auto& s) { s.tile_m = 256; s.subgroups_m = 4; s.subgroups_n = 2; });
     add("f16 128x128x32, 4 subgroups", [](auto& s) { s.subgroups_n = 2; });
+    add("f16 128x128x64, 4 subgroups", [](auto& s) { s.subgroups_n = 2; s.tile_k = 64; });
+    add("f16 128x256x32 no prefetch", [](auto& s) { s.tile_n = 256; s.prefetch = false; });
+    add("f16 128x256x32, bands of 16", [](auto& s) { s.tile_n = 256; s.group_rows = 16; });
+    add("f16 256x256x32, 16 subgroups", [](auto& s) { s.tile_m = s.tile_n = 256; s.subgroups_m = 4; });
     add("bf16 128x128x32", [](auto& s) { s.input = kir::Scalar::bf16; });
     add("bf16 128x256x32", [](auto& s) { s.input = kir::Scalar::bf16; s.tile_n = 256; });
     return all;
