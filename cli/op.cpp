@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // darner op list and op show: the op table as text. Everything printed is read from the entries.
 #include "cli/command.h"
+#include "cli/op_doc.h"
 #include "darner/base/nearest.h"
 #include "darner/graph/op_def.h"
 
@@ -11,43 +12,6 @@ namespace darner::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class... Fs>
-struct Overloaded : Fs... {
-    using Fs::operator()...;
-};
-template <class... Fs>
-Overloaded(Fs...) -> Overloaded<Fs...>;
-
-std::string gradient_kind(const OpDef& op) {
-    return std::visit(Overloaded{[](const ZeroGrad&) { return "zero"; }, [](const Deriv&) { return "deriv"; },
-                                 [](const Linear&) { return "linear"; }, [](const Bilinear&) { return "bilinear"; },
-                                 [](const CustomGrad&) { return "custom"; }, [](const ByExpansion&) { return "by_expansion"; }},
-                      op.grad);
-}
-
-std::string lowering_kind(const OpDef& op) {
-    using std::string;
-    return std::visit(
-        Overloaded{[](const MapLower&) { return string("map"); }, [](const ReduceLower&) { return string("reduce"); },
-                   [](const ViewLower&) { return string("view"); }, [](const IndexLower&) { return string("index"); },
-                   [](const ContractLower&) { return string("contract"); },
-                   [](const KernelLower& kernel) { return fmt::format("kernel {}", kernel.name); },
-                   [](const ExpandLower&) { return string("expand"); }},
-        op.lower);
-}
-
-// "cross_entropy(logits, labels, axis=-1, reduction=mean)": required attributes show their kind, optional operands a "?".
-std::string signature(const OpDef& op) {
-    std::string inside;
-    const auto add = [&](const std::string& part) { inside += (inside.empty() ? "" : ", ") + part; };
-    for (const OperandDef& operand : op.operands)
-        add(std::string(operand.name) + (operand.optional ? "?" : "") + (operand.variadic ? "..." : ""));
-    for (const AttrDef& attr : op.attrs)
-        add(fmt::format("{}={}", attr.name,
-                        attr.default_text.empty() ? fmt::format("<{}>", to_string(attr.kind)) : attr.default_text));
-    return fmt::format("{}({})", op.name, inside);
-}
 
 Json to_json(const OpDef& op) {
     Json operands = Json::array(), attrs = Json::array();
@@ -72,8 +36,16 @@ Json to_json(const OpDef& op) {
     return out;
 }
 
-Result<void> list_ops(bool json) {
-    if (json) {
+struct ListOptions {
+    bool json = false, markdown = false;
+};
+
+Result<void> list_ops(const ListOptions& options) {
+    if (options.markdown) {
+        fmt::print("{}", ops_markdown());
+        return {};
+    }
+    if (options.json) {
         Json out = Json::array();
         for (const OpDef* op : op_registry().all()) out.push_back(to_json(*op));
         fmt::print("{}\n", out.dump());
@@ -121,7 +93,7 @@ Result<void> show_op(const std::string& name, bool json) {
     return {};
 }
 
-struct OpOptions {
+struct ShowOptions {
     std::string name;
     bool json = false;
 };
@@ -132,12 +104,13 @@ void add_op(CommandLine& line) {
     CLI::App& op = line.add_group("op", "List, describe and check the ops that graphs are made of");
     op.footer("Example:\n  darner op show rms_norm");
 
-    auto list_options = std::make_shared<OpOptions>();
+    auto list_options = std::make_shared<ListOptions>();
     CLI::App& list = line.add(op, "list", "All ops, a line each", "darner op list");
     add_json(list, list_options->json);
-    line.on_run(list, [list_options] { return list_ops(list_options->json); });
+    list.add_flag("--markdown", list_options->markdown, "Print the manual of all ops, docs/ops.md")->excludes("--json");
+    line.on_run(list, [list_options] { return list_ops(*list_options); });
 
-    auto show_options = std::make_shared<OpOptions>();
+    auto show_options = std::make_shared<ShowOptions>();
     CLI::App& show = line.add(op, "show", "What one op does, takes and how it is differentiated", "darner op show rms_norm");
     show.add_option("NAME", show_options->name, "Name of the op")->required()->type_name("");
     add_json(show, show_options->json);

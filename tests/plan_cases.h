@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT
+// Small graphs that each press on one part of grouping, lowering, memory or order. Their plans are compared with the reference
+// (plan_test.cpp), their shaders are validated (shaders_test.cpp).
+#pragma once
+
+#include <cstdint>
+
+namespace darner::test {
+
+struct PlanCase {
+    const char* name;
+    const char* text;
+    int64_t int_limit = 3;  // integer leaves are below it
+};
+
+inline constexpr PlanCase plan_cases[] = {
+    {"map_broadcast", R"(graph g {
+        x = input f32[5,7]
+        b = input f32[7]
+        s = input f32[]
+        output y = add(mul(x, s), b)
+        output z = tanh(sub(x, b))
+    })"},
+    {"views", R"(graph g {
+        x = input f32[4,6,5]
+        t = transpose(x, perm=[2,0,1])
+        output a = mul(t, 2.0)
+        output b = reshape(t, shape=[10,12])
+        output c = slice(x, start=[1,0,1], stop=[4,6,5], step=[2,1,3])
+        output d = add(reshape(x, shape=[120]), reshape(transpose(x, perm=[1,0,2]), shape=[120]))
+    })"},
+    {"outputs_that_are_leaves", R"(graph g {
+        x = input f32[3]
+        p = param f32[4]
+        output a = p
+        output b = x
+        output c = x
+        output d = reshape(x, shape=[3,1])
+        update p = mul(p, 2.0)
+    })"},
+    {"softmax", R"(graph g {
+        x = input f32[9,17]
+        output y = softmax(x)
+        output z = log_softmax(x, axis=0)
+    })"},
+    {"softmax_wide", R"(graph g {
+        x = input f32[3,1500]
+        output y = softmax(x)
+    })"},
+    {"reductions", R"(graph g {
+        x = input f32[6,5,4]
+        output a = sum(x)
+        output b = sum(x, axes=[1])
+        output c = mean(x, axes=[0,2])
+        output d = max(x, axes=[-1], keep=true)
+        output e = min(x, axes=[0])
+        output f = argmax(x, axis=1)
+        output h = argmax(x, axis=2)
+    })"},
+    {"column_sum_of_fused", R"(graph g {
+        h = input f32[33,20]
+        dh = input f32[33,20]
+        dz = select(gt(h, 0.0), dh, 0.0)
+        output dz
+        output db = sum(dz, axes=[0])
+    })"},
+    {"norm_with_columns", R"(graph g {
+        x = input f32[19,12]
+        w = input f32[12]
+        dy = input f32[19,12]
+        r = rsqrt(add(mean(mul(x, x), axes=[1], keep=true), 1e-5))
+        y = mul(mul(x, r), w)
+        output y
+        output dw = sum(mul(dy, mul(x, r)), axes=[0])
+        output loss = mean(mul(y, dy))
+    })"},
+    {"dots", R"(graph g {
+        a = input f32[3,17,9]
+        b = input f32[3,9,21]
+        c = input f32[21,9]
+        v = input f32[9]
+        output p = dot(a, b, batch=[[0],[0]], contract=[[2],[1]])
+        output q = dot(c, a, contract=[[1],[2]])
+        output r = matmul(c, v)
+        output s = relu(add(dot(c, c, contract=[[1],[1]]), 1.0))
+        output t = dot(transpose(a, perm=[0,2,1]), b, batch=[[0],[0]], contract=[[1],[1]])
+    })"},
+    {"dot_of_nothing", R"(graph g {
+        a = input f32[3,0]
+        b = input f32[0,4]
+        output y = add(matmul(a, b), 1.0)
+        output s = sum(a, axes=[1])
+    })"},
+    {"integer_dot", R"(graph g {
+        a = input i32[5,6]
+        b = input i32[6,7]
+        output y = matmul(a, b)
+    })"},
+    {"epilogue", R"(graph g {
+        x = input f32[65,33]
+        w = input f32[10,33]
+        b = input f32[10]
+        r = input f32[65,10]
+        output y = add(relu(linear(x, w, b)), r)
+    })"},
+    {"gather_scatter", R"(graph g {
+        table = input f32[11,5]
+        i = input i32[4,3]
+        u = input f32[4,3,5]
+        output a = gather(table, i)
+        output b = scatter_add(i, u, size=11, axis=0)
+        output c = matmul(gather(table, reshape(i, shape=[12])), transpose(table, perm=[1,0]))
+    })",
+     11},
+    {"indices_out_of_range", R"(graph g {
+        table = input f32[4,2]
+        i = input i32[6]
+        u = input f32[6,2]
+        output a = gather(table, sub(i, 3))
+        output b = scatter_add(sub(i, 3), u, size=4, axis=0)
+    })",
+     12},
+    {"concat_pad", R"(graph g {
+        x = input f32[2,3]
+        y = input f32[2,4]
+        c = concat(x, y, axis=1)
+        output c
+        output d = pad(x, low=[1,0], high=[0,2], interior=[1,0], value=3.0)
+        output e = softmax(concat(x, y, axis=1))
+    })"},
+    {"packed_dtypes", R"(graph g {
+        a = input u8[7]
+        b = input i8[7]
+        c = input f16[7]
+        d = input bf16[7]
+        e = input bool[7]
+        output w = add(a, cast(b, dtype=u8))
+        output x = sub(b, cast(a, dtype=i8))
+        output y = mul(c, cast(d, dtype=f16))
+        output z = cast(add(cast(c, dtype=f32), 1.0), dtype=bf16)
+        output t = logical_or(e, gt(d, cast(c, dtype=bf16)))
+    })",
+     200},
+    {"packed_results_of_rows_and_dots", R"(graph g {
+        a = input f16[5,6]
+        b = input f16[6,3]
+        m = input bool[5,6]
+        output s = sum(a, axes=[1])
+        output d = matmul(a, b)
+        output k = argmax(a, axis=1)
+        output above = gt(a, max(a, axes=[1], keep=true))
+        output n = sum(cast(m, dtype=i32), axes=[0])
+    })"},
+    {"integers", R"(graph g {
+        a = input i32[9]
+        b = input i32[9]
+        c = input u32[9]
+        output d = div(sub(a, 3), sub(b, 1))
+        output r = rem(sub(a, 4), sub(b, 1))
+        output m = mul(mul(c, 77777), 99999)
+        output s = max(a)
+        output t = sum(c)
+    })",
+     7},
+    {"updates_in_place_and_swapped", R"(graph g {
+        p = param f32[5]
+        q = param f32[5]
+        n = param u32[]
+        x = input f32[5]
+        output old = mul(p, 3.0)
+        update p = q
+        update q = add(p, x)
+        update n = add(n, 1)
+    })"},
+    {"update_read_by_others", R"(graph g {
+        w = param f32[8,8]
+        x = input f32[4,8]
+        y = matmul(x, w)
+        new = sub(w, mul(matmul(transpose(x, perm=[1,0]), y), 0.1))
+        output y
+        output norm = sum(mul(new, new))
+        update w = new
+    })"},
+    {"shifted_updates", R"(graph g {
+        a0 = param f32[16]
+        a1 = param f32[16]
+        a2 = param f32[16]
+        update a1 = mul(a0, 0.5)
+        update a2 = mul(a1, 0.5)
+        update a0 = mul(a0, 0.25)
+    })"},
+    {"momentum_window", R"(graph g {
+        a = param f32[3,5]
+        b = param f32[7]
+        c = param f32[2,9]
+        ma = param f32[3,5] trainable=false role=moment
+        mb = param f32[7] trainable=false role=moment
+        mc = param f32[2,9] trainable=false role=moment
+        x = input f32[3,5]
+        ga = materialize(mul(x, sum(a)))
+        gb = materialize(mul(b, sum(x)))
+        gc = materialize(mul(c, mean(c)))
+        na = add(mul(ma, 0.9), ga)
+        nb = add(mul(mb, 0.9), gb)
+        nc = add(mul(mc, 0.9), gc)
+        update ma = na
+        update mb = nb
+        update mc = nc
+        update a = sub(a, mul(na, 0.1))
+        update b = sub(b, mul(nb, 0.1))
+        update c = sub(c, mul(nc, 0.1))
+    })"},
+    {"constants", R"(graph g {
+        c = constant f32[2,3] {1, 2, 3, 4, 5, 6}
+        x = input f32[2,3]
+        output y = mul(c, x)
+        output k = constant i32[4] {7}
+        output z = c
+    })"},
+    {"empty", R"(graph g {
+        x = input f32[0,3]
+        output y = mul(x, 2.0)
+        output s = sum(x)
+    })"},
+    {"scalars", R"(graph g {
+        a = input f32[]
+        b = input f32[1]
+        output y = add(a, 1.0)
+        output z = exp(reshape(b, shape=[]))
+    })"},
+    {"random", R"(graph g {
+        seed = input u32[2]
+        n = input u32[]
+        output b = random_bits(seed, n, shape=[3,5], stream=2)
+        output u = uniform(seed, n, shape=[7], stream=1)
+        output z = mul(normal(seed, n, shape=[3,3], stream=0), 2.0)
+    })",
+     1000000},
+    {"cross_entropy", R"(graph g {
+        x = input f32[13,10]
+        y = input i32[13]
+        output l = cross_entropy(x, y)
+        output n = cross_entropy(x, y, reduction=none)
+    })",
+     10},
+    {"diamond_that_must_not_cycle", R"(graph g {
+        x = input f32[6,6]
+        a = exp(x)
+        s = sum(a, axes=[0])
+        m = matmul(a, reshape(s, shape=[6,1]))
+        output y = add(a, m)
+    })"},
+};
+
+}  // namespace darner::test
