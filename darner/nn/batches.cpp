@@ -13,6 +13,8 @@ bool check_batch(Builder& b, const ResidentSet& set, int64_t batch, int64_t most
     if (set.count < 1 || set.features < 1 || set.count > 0x7fffffff)
         b.fail(invalid(fmt::format("[batch] the set {} has {} examples of {} values: it needs one of each, and at most 2^31 - 1",
                                    set.prefix, set.count, set.features)));
+    else if (!(set.deviation > 0))
+        b.fail(invalid(fmt::format("[batch] the deviation of the set {} is {}, expected above 0", set.prefix, set.deviation)));
     else if (batch < 1 || batch > most)
         b.fail(invalid(fmt::format("[batch] the batch size is {}, expected 1 to {}", batch, most)));
     return !b.failed();
@@ -35,7 +37,8 @@ Value positions(Builder& b, Value epoch_step, int64_t batch) {
 void fill(LabelledBatch& batch, Builder& b, const ResidentSet& set, Value indices) {
     const Value images = data_param(b, set, "images", u8({set.count, set.features}));
     const Value labels = data_param(b, set, "labels", u8({set.count}));
-    batch.inputs = cast(gather(images, indices), DType::f32) * (1.0 / 255);
+    batch.inputs = cast(gather(images, indices), DType::f32) * (1 / (255 * set.deviation));
+    if (set.mean != 0) batch.inputs = batch.inputs - set.mean / set.deviation;
     batch.labels = cast(gather(labels, indices), DType::i32);
 }
 

@@ -14,10 +14,11 @@ namespace darner {
 struct ResidentSet {
     std::string prefix = "data";
     int64_t count = 0, features = 0;
+    double mean = 0, deviation = 1;  // of the bytes over 255: inputs are (byte / 255 - mean) / deviation
 };
 
 struct LabelledBatch {
-    Value inputs;      // f32[batch, features], the bytes divided by 255
+    Value inputs;      // f32[batch, features]
     Value labels;      // i32[batch]
     Value epoch_step;  // u32[]: counts the batches of an epoch from 0
     Value valid;       // bool[batch]: false for the padding of an evaluation's last batch; invalid in training

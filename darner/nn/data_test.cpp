@@ -96,6 +96,23 @@ TEST(Batches, FollowTheOrderAndDropTheRest) {
     }
 }
 
+TEST(Batches, InputsAreStandardised) {
+    Builder b("step");
+    const LabelledBatch batch = training_batch(b, {"data", 1, 2, 0.5, 0.25}, 1);
+    b.output("x", batch.inputs);
+    ReferenceSession session(ok(make_module([&] {
+        std::vector<Graph> graphs;
+        graphs.push_back(ok(b.finish()));
+        return graphs;
+    }())));
+    session.write("data.images", bytes_tensor({1, 2}, {0, 255}));
+    session.write("data.labels", bytes_tensor({1}, {0}));
+    session.write("data.order", Tensor::of(DType::i32, {1}, {0}));
+    const Tensor x = session.run("step").at("x");
+    EXPECT_NEAR(x.at(0), -2, 1e-6);
+    EXPECT_NEAR(x.at(1), 2, 1e-6);
+}
+
 TEST(Batches, AccuracyCountsEachExampleOnce) {
     // The logits are the pixels themselves, so an answer is right where the label's pixel is the brightest.
     const ResidentSet set{"eval", 5, 3};

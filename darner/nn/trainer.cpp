@@ -41,8 +41,14 @@ Result<Optimizer> make_optimizer(const FashionMnistOptions& options) {
     return error;
 }
 
-ResidentSet training_set(const LabelledDataSet& data) { return {"data", data.train.count(), data.train.features()}; }
-ResidentSet test_set(const LabelledDataSet& data) { return {std::string(test_prefix), data.test.count(), data.test.features()}; }
+// Mean and standard deviation of Fashion-MNIST's training pixels: inputs of mean 0 and variance 1 train faster.
+constexpr double pixel_mean = 0.2860, pixel_deviation = 0.3530;
+
+ResidentSet resident(std::string_view prefix, const LabelledImages& set) {
+    return {std::string(prefix), set.count(), set.features(), pixel_mean, pixel_deviation};
+}
+ResidentSet training_set(const LabelledDataSet& data) { return resident("data", data.train); }
+ResidentSet test_set(const LabelledDataSet& data) { return resident(test_prefix, data.test); }
 
 int64_t test_batch(const LabelledDataSet& data) { return std::min<int64_t>(evaluation_batch, data.test.count()); }
 
