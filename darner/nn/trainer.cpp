@@ -151,6 +151,7 @@ private:
 Result<void> save_model(Session& session, const std::string& path) {
     Safetensors file;
     file.metadata["format"] = "pt";
+    file.metadata["inputs"] = fmt::format("(pixel / 255 - {}) / {}", pixel_mean, pixel_deviation);
     for (const ProgramTensor& tensor : session.program().tensors) {
         if (tensor.role != to_string(Role::param)) continue;
         TRY(file.tensors[tensor.name], session.read(tensor.name));

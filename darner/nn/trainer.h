@@ -18,7 +18,7 @@ struct FashionMnistOptions {
     std::string optimizer = "adam";  // sgd, adam or adamw; sgd has a momentum of 0.9
     double learning_rate = 1e-3;
     uint64_t seed = 0;
-    std::vector<int64_t> hidden = {256, 128};
+    std::vector<int64_t> hidden = {256};
     std::string device = {};  // as CompileOptions::device
     std::string data_folder = default_fashion_mnist_folder;
     std::string out_folder = {};  // gets model.safetensors; empty: nothing is written
