@@ -22,7 +22,6 @@ class ContractBuilder {
 public:
     ContractBuilder(Builder& b, const ContractSpec& spec, const ContractShape& shape) : b_(b), spec_(spec), shape_(shape) {
         b.workgroup_size(shape.threads_n, shape.threads_m);
-        if (shape.share_a && shape.require_subgroup) b.require_subgroup_size(shape.depth);
         const uint32_t tiles_m = static_cast<uint32_t>(ceil_div(spec.m, shape.tile_m()));
         const uint32_t tiles_n = static_cast<uint32_t>(ceil_div(spec.n, shape.tile_n()));
         const Expr workgroup = linear_workgroup(b, shape.grid);
@@ -56,42 +55,17 @@ private:
         return sums;
     }
 
-    Values load_rows(Expr k) {
-        Values a;
+    Values step(Values sums, Expr k) {
+        Values a, c;
         for (uint32_t i = 0; i < shape_.rows; ++i) a.push_back(spec_.load_a(b_, batch_, clamp(row(i), spec_.m), k));
-        return a;
-    }
-
-    Values step(Values sums, const Values& a, Expr k) {
-        Values c;
         for (uint32_t j = 0; j < shape_.cols; ++j) c.push_back(spec_.load_b(b_, batch_, k, clamp(col(j), spec_.n)));
         return accumulate(std::move(sums), a, c);
     }
 
-    // `count` steps from k0.
-    Values steps(Values sums, Expr k0, uint32_t count) {
-        if (!shape_.share_a) {
-            for (uint32_t u = 0; u < count; ++u) sums = step(std::move(sums), load_rows(k0 + u), k0 + u);
-            return sums;
-        }
-        const Expr lane = b_.assume_max(b_.lane_id(), shape_.depth - 1);
-        const Values mine = load_rows(clamp(k0 + lane, spec_.k));
-        for (uint32_t u = 0; u < count; ++u) {
-            Values a;
-            for (Expr value : mine) a.push_back(b_.subgroup_broadcast(value, u));
-            sums = step(std::move(sums), a, k0 + u);
-        }
-        return sums;
-    }
-
+    // Not unrolled over k: such drivers take seconds to compile long loop bodies, and loads, not loop control, set the pace.
     Values registers() {
-        Values sums(shape_.rows * shape_.cols, zero());
-        const uint32_t whole = spec_.k / shape_.depth * shape_.depth;
-        if (whole > 0) {
-            sums = b_.loop(b_.u32(0), b_.u32(whole), b_.u32(shape_.depth), sums,
-                           [&](Expr k0, const Values& carried) { return steps(carried, k0, shape_.depth); });
-        }
-        return whole < spec_.k ? steps(sums, b_.u32(whole), spec_.k - whole) : sums;
+        return b_.loop(b_.u32(0), b_.u32(spec_.k), b_.u32(1), Values(shape_.rows * shape_.cols, zero()),
+                       [&](Expr k, const Values& carried) { return step(carried, k); });
     }
 
     // One tile of an operand into workgroup memory, laid out [k][outer] with a skew against bank conflicts.
@@ -171,17 +145,14 @@ private:
 
 }  // namespace
 
-std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps) {
+std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, const Caps& caps) {
     ContractShape shape;
     if (caps.barriers_are_dear()) {
         shape.tiled = false;
         shape.threads_m = 1;
-        shape.share_a = caps.known_subgroup_size() > 1;
-        shape.require_subgroup = caps.subgroup_size_control;
-        shape.threads_n = shape.share_a ? caps.known_subgroup_size() : 8u;
-        shape.rows = std::min(shape.share_a ? 16u : 8u, power_of_two_at_least(m));
-        shape.cols = std::min(4u, power_of_two_at_least(static_cast<uint32_t>(ceil_div(n, shape.threads_n))));
-        shape.depth = shape.share_a ? shape.threads_n : k % 4 == 0 ? 4 : 2;
+        shape.threads_n = caps.subgroup_size != 0 ? caps.subgroup_size : 8;
+        shape.rows = std::min(16u, power_of_two_at_least(m));
+        shape.cols = std::min(8u, power_of_two_at_least(static_cast<uint32_t>(ceil_div(n, shape.threads_n))));
     } else {
         // Halve the tile until there are enough of them to fill the device, or the output fills no more of it.
         const auto tiles = [&] { return batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()); };

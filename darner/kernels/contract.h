@@ -2,8 +2,7 @@
 // The contract archetype: C[batch, m, n] = sum over k of A[batch, m, k] B[batch, k, n], with operands fetched through index
 // maps and an epilogue in the store. Two scalar forms, chosen by caps and shape:
 //   tiled     operands staged in workgroup memory, a register tile per invocation: for GPUs;
-//   register  no workgroup memory and no barriers, a larger register tile: for drivers where barriers are dear. Where the
-//             subgroup size is known its lanes read neighbouring k of A, one load for all, and hand them round.
+//   register  no workgroup memory and no barriers, a larger register tile: for drivers where barriers are dear.
 // Each output's products are added in ascending k, so both forms and all tile sizes give equal bits where fma does.
 #pragma once
 
@@ -25,16 +24,14 @@ struct ContractShape {
     bool tiled = true;
     uint32_t threads_m = 16, threads_n = 16;  // invocations of a workgroup
     uint32_t rows = 4, cols = 4;              // outputs an invocation
-    uint32_t depth = 16;                      // k a step: staged (tiled) or unrolled (register)
-    bool share_a = false;                     // register form: a workgroup is one subgroup of `depth` lanes that share A
-    bool require_subgroup = false;            // and ask the device for subgroups of that size
+    uint32_t depth = 16;                      // k staged a step (tiled)
     Grid grid;
     uint32_t tile_m() const { return threads_m * rows; }
     uint32_t tile_n() const { return threads_n * cols; }
 };
 
 // Nothing when no grid covers the output.
-std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps);
+std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, const Caps& caps);
 
 void build_contract(kir::Builder& b, const ContractSpec& spec, const ContractShape& shape);
 
