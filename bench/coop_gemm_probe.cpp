@@ -42,15 +42,37 @@ std::vector<Variant> variants(uint32_t m, uint32_t n, uint32_t k) {
     add("f16 128x256x32", [](auto& s) { s.tile_n = 256; });
     add("f16 128x256x32 phis", [](auto& s) { s.tile_n = 256; }, {.coop_accumulators_as_phis = true});
     add("f16 128x256x32 without NonPrivatePointer", [](auto& s) { s.tile_n = 256; }, {.non_private_pointer = false});
-    add("f16 128x256x16", [](auto& s) { s.tile_n = 256; s.tile_k = 16; });
-    add("f16 256x128x32", [](auto& s) { s.tile_m = 256; s.subgroups_m = 4; s.subgroups_n = 2; });
+    add("f16 128x256x16", [](auto& s) {
+        s.tile_n = 256;
+        s.tile_k = 16;
+    });
+    add("f16 256x128x32", [](auto& s) {
+        s.tile_m = 256;
+        s.subgroups_m = 4;
+        s.subgroups_n = 2;
+    });
     add("f16 128x128x32, 4 subgroups", [](auto& s) { s.subgroups_n = 2; });
-    add("f16 128x128x64, 4 subgroups", [](auto& s) { s.subgroups_n = 2; s.tile_k = 64; });
-    add("f16 128x256x32 no prefetch", [](auto& s) { s.tile_n = 256; s.prefetch = false; });
-    add("f16 128x256x32, bands of 16", [](auto& s) { s.tile_n = 256; s.group_rows = 16; });
-    add("f16 256x256x32, 16 subgroups", [](auto& s) { s.tile_m = s.tile_n = 256; s.subgroups_m = 4; });
+    add("f16 128x128x64, 4 subgroups", [](auto& s) {
+        s.subgroups_n = 2;
+        s.tile_k = 64;
+    });
+    add("f16 128x256x32 no prefetch", [](auto& s) {
+        s.tile_n = 256;
+        s.prefetch = false;
+    });
+    add("f16 128x256x32, bands of 16", [](auto& s) {
+        s.tile_n = 256;
+        s.group_rows = 16;
+    });
+    add("f16 256x256x32, 16 subgroups", [](auto& s) {
+        s.tile_m = s.tile_n = 256;
+        s.subgroups_m = 4;
+    });
     add("bf16 128x128x32", [](auto& s) { s.input = kir::Scalar::bf16; });
-    add("bf16 128x256x32", [](auto& s) { s.input = kir::Scalar::bf16; s.tile_n = 256; });
+    add("bf16 128x256x32", [](auto& s) {
+        s.input = kir::Scalar::bf16;
+        s.tile_n = 256;
+    });
     return all;
 }
 
@@ -89,7 +111,8 @@ Result<Program> program_of(const Variant& variant, const Caps& caps) {
     dispatch.groups = grid.groups;
     dispatch.label = variant.name;
     const auto& s = variant.spec;
-    const auto tensor = [&](const char* name, const char* dtype, int64_t rows, int64_t cols, uint64_t element, kir::Access access) {
+    const auto tensor = [&](const char* name, const char* dtype, int64_t rows, int64_t cols, uint64_t element,
+                            kir::Access access) {
         const uint64_t bytes = static_cast<uint64_t>(rows * cols) * element, rounded = (bytes + 15) / 16 * 16;
         const SegmentId segment(program.segments.size());
         program.segments.push_back({SegmentKind::io, rounded, true});
@@ -115,7 +138,9 @@ double worst_ratio(const kernels::CoopGemmSpec& spec, const Matrices& in, const 
     double worst = 0;
     for (int sample = 0; sample < 4000; ++sample) {
         const uint64_t row = sample < 4 ? (sample & 1) * (spec.m - 1) : random() % spec.m;
-        const uint64_t col = sample < 4 ? (sample >> 1) * (spec.n - 1) : sample % 4 == 0 ? spec.n - 1 - random() % std::min(spec.n, 16u) : random() % spec.n;
+        const uint64_t col = sample < 4        ? (sample >> 1) * (spec.n - 1)
+                             : sample % 4 == 0 ? spec.n - 1 - random() % std::min(spec.n, 16u)
+                                               : random() % spec.n;
         double want = 0, size = 0;
         for (uint64_t k = 0; k < spec.k; ++k) {
             const double product = widen(spec.input, in.a[row * spec.k + k]) * widen(spec.input, in.b[k * spec.n + col]);
@@ -161,8 +186,9 @@ Result<void> measure(Device& device, const Variant& variant, int steps) {
     }
     std::sort(times.begin(), times.end());
     const double median = times[times.size() / 2];
-    fmt::print("{:<46} {:>5}x{:>5}x{:>5}  {:8.1f} us  {:7.1f} TFLOP/s (best {:.1f})  error/bound {:.3f}{}\n", variant.name, variant.spec.m,
-               variant.spec.n, variant.spec.k, median * 1e6, flops / median / 1e12, flops / best / 1e12, ratio, ratio <= 1 ? "" : "  WRONG");
+    fmt::print("{:<46} {:>5}x{:>5}x{:>5}  {:8.1f} us  {:7.1f} TFLOP/s (best {:.1f})  error/bound {:.3f}{}\n", variant.name,
+               variant.spec.m, variant.spec.n, variant.spec.k, median * 1e6, flops / median / 1e12, flops / best / 1e12, ratio,
+               ratio <= 1 ? "" : "  WRONG");
     std::fflush(stdout);
     return {};
 }
@@ -171,9 +197,11 @@ int run(int count, char** words) {
     std::string id = "vulkan";
     std::vector<std::array<uint32_t, 3>> sizes;
     for (int i = 1; i < count; ++i) {
-        if (std::strcmp(words[i], "--device") == 0 && i + 1 < count) id = words[++i];
+        if (std::strcmp(words[i], "--device") == 0 && i + 1 < count)
+            id = words[++i];
         else if (std::strcmp(words[i], "--check") == 0 && i + 3 < count) {
-            sizes.push_back({static_cast<uint32_t>(std::atoi(words[i + 1])), static_cast<uint32_t>(std::atoi(words[i + 2])), static_cast<uint32_t>(std::atoi(words[i + 3]))});
+            sizes.push_back({static_cast<uint32_t>(std::atoi(words[i + 1])), static_cast<uint32_t>(std::atoi(words[i + 2])),
+                             static_cast<uint32_t>(std::atoi(words[i + 3]))});
             i += 3;
         } else {
             const uint32_t s = static_cast<uint32_t>(std::atoi(words[i]));

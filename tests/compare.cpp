@@ -57,8 +57,11 @@ NamedTensors random_leaves(const Graph& graph, uint64_t seed, double magnitude, 
     const auto fill = [&](const std::string& name, const Type& type) {
         Tensor tensor = Tensor::zeros(type.dtype, type.shape());
         for (int64_t i = 0; i < tensor.count(); ++i) {
-            if (is_float(type.dtype)) tensor.real[i] = round_to(type.dtype == DType::f64 ? DType::f32 : type.dtype, normal(random) * magnitude);
-            else tensor.integer[i] = static_cast<int64_t>(random() % static_cast<uint64_t>(type.dtype == DType::boolean ? 2 : int_limit));
+            if (is_float(type.dtype))
+                tensor.real[i] = round_to(type.dtype == DType::f64 ? DType::f32 : type.dtype, normal(random) * magnitude);
+            else
+                tensor.integer[i] =
+                    static_cast<int64_t>(random() % static_cast<uint64_t>(type.dtype == DType::boolean ? 2 : int_limit));
         }
         leaves[name] = std::move(tensor);
     };
@@ -83,13 +86,17 @@ std::string difference(const std::string& name, const Tensor& got, const Tensor&
     if (want.dtype == DType::bf16) relative = std::max(relative, 0x1p-7);
     for (int64_t i = 0; i < want.count(); ++i) {
         const double g = got.at(i), w = want.at(i);
-        const bool equal = std::isnan(w) ? std::isnan(g) : std::isinf(w) ? g == w : std::abs(g - w) <= relative * std::abs(w) + tolerance.of_largest * largest;
-        if (!equal || (!is_float(want.dtype) && g != w)) return fmt::format("{}[{}] is {}, the reference says {}\n", name, i, g, w);
+        const bool equal = std::isnan(w)   ? std::isnan(g)
+                           : std::isinf(w) ? g == w
+                                           : std::abs(g - w) <= relative * std::abs(w) + tolerance.of_largest * largest;
+        if (!equal || (!is_float(want.dtype) && g != w))
+            return fmt::format("{}[{}] is {}, the reference says {}\n", name, i, g, w);
     }
     return {};
 }
 
-Result<std::string> run_and_compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on, const Tolerance& tolerance) {
+Result<std::string> run_and_compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on,
+                                    const Tolerance& tolerance) {
     TRY(EvalResult want, eval(graph, leaves));
     CompileOptions options;
     options.device = on.device;

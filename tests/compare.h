@@ -15,8 +15,8 @@
 namespace darner::test {
 
 struct DeviceCase {
-    std::string name;                        // for messages
-    std::string device;                      // as --device
+    std::string name;    // for messages
+    std::string device;  // as --device
     std::function<Caps(Caps)> restrict_caps = {};
     PlanOptions plan = {};
 };
@@ -34,8 +34,8 @@ Array array_of(const Tensor& tensor);
 Result<Tensor> tensor_of(const Array& array);
 
 struct Tolerance {
-    double relative = 1e-5;        // of each value
-    double of_largest = 1e-6;      // of the tensor's largest magnitude
+    double relative = 1e-5;                      // of each value
+    double of_largest = 1e-6;                    // of the tensor's largest magnitude
     std::map<std::string, double> largest = {};  // by name: a magnitude that cancels in the result, where larger than it
 };
 

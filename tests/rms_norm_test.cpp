@@ -25,7 +25,9 @@ Graph gradients_of(Shape shape, std::string_view op) {
         w = input f32[{1}]
         b = input f32[{1}]
         output y = {2}
-    }})", shape.rows, shape.cols, op), "test");
+    }})",
+                                                 shape.rows, shape.cols, op),
+                                     "test");
     const std::vector<std::string> wrt = {"x", "w", "b"};
     auto graph = gradient_graph(module->graphs[0], "y", wrt);
     if (!graph) ADD_FAILURE() << graph.error().text();
@@ -45,7 +47,8 @@ NamedTensors scaled(const Graph& graph, double rms) {
 // The textbook formulas, written out in f64: r = rsqrt(mean x^2 + eps), dx = r (w dy) - r^3 x mean(w dy x).
 NamedTensors closed_form(const NamedTensors& leaves, Shape shape) {
     const Tensor &x = leaves.at("x"), &w = leaves.at("w"), &dy = leaves.at("d_y");
-    NamedTensors out{{"d_x", x}, {"d_w", Tensor::zeros(DType::f32, {shape.cols})}, {"d_b", Tensor::zeros(DType::f32, {shape.cols})}};
+    NamedTensors out{
+        {"d_x", x}, {"d_w", Tensor::zeros(DType::f32, {shape.cols})}, {"d_b", Tensor::zeros(DType::f32, {shape.cols})}};
     for (int64_t r = 0; r < shape.rows; ++r) {
         double square = 0, along = 0;
         for (int64_t c = 0; c < shape.cols; ++c) {
@@ -88,9 +91,11 @@ TEST(RmsNormGradient, IsRightAtEveryScaleAndShapeOnEveryDevice) {
             ASSERT_TRUE(evaluated.has_value()) << evaluated.error().text();
             for (const auto& [name, want] : closed_form(leaves, shape))
                 for (int64_t i = 0; i < want.count(); ++i)
-                    ASSERT_NEAR(evaluated->outputs.at(name).real[i], want.real[i], 1e-9 * (1 + std::abs(want.real[i]))) << name << " at RMS " << rms;
+                    ASSERT_NEAR(evaluated->outputs.at(name).real[i], want.real[i], 1e-9 * (1 + std::abs(want.real[i])))
+                        << name << " at RMS " << rms;
             for (const DeviceCase& on : main_device_cases())
-                EXPECT_EQ(compare(graph, leaves, on, {.largest = {{"d_x", largest_term(leaves, shape)}}}), "") << shape.rows << "x" << shape.cols << " at RMS " << rms;
+                EXPECT_EQ(compare(graph, leaves, on, {.largest = {{"d_x", largest_term(leaves, shape)}}}), "")
+                    << shape.rows << "x" << shape.cols << " at RMS " << rms;
         }
     }
 }

@@ -14,16 +14,16 @@
 namespace darner {
 
 struct DeviceInfo {
-    std::string id;           // what --device takes: "vulkan", "vulkan:1", "interp"
-    std::string name;         // "llvmpipe (LLVM 15.0.6, 256 bits)"
-    std::string driver;       // name and version of the driver
+    std::string id;      // what --device takes: "vulkan", "vulkan:1", "interp"
+    std::string name;    // "llvmpipe (LLVM 15.0.6, 256 bits)"
+    std::string driver;  // name and version of the driver
     std::string api_version;
     Caps caps;
 };
 
 struct DispatchTime {
     std::string label;
-    double seconds = 0;       // on the device
+    double seconds = 0;  // on the device
 };
 
 // One loaded Program with its memory. Calls come from one thread at a time.

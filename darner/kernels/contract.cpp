@@ -132,8 +132,10 @@ private:
                 const auto write = [&] {
                     spec_.store(b_, batch_, clamp(m, spec_.m), clamp(n, spec_.n), sums[i * shape_.cols + j]);
                 };
-                if (guard.valid()) b_.when(guard, write);
-                else write();
+                if (guard.valid())
+                    b_.when(guard, write);
+                else
+                    write();
             }
     }
 

@@ -12,8 +12,8 @@ namespace darner::kernels {
 
 struct ContractSpec {
     uint32_t batch = 1, m = 1, n = 1, k = 1;
-    bool a_k_contiguous = true;   // neighbouring k of A are neighbours in memory (else neighbouring m)
-    bool b_n_contiguous = true;   // neighbouring n of B are (else neighbouring k)
+    bool a_k_contiguous = true;             // neighbouring k of A are neighbours in memory (else neighbouring m)
+    bool b_n_contiguous = true;             // neighbouring n of B are (else neighbouring k)
     kir::Scalar scalar = kir::Scalar::f32;  // of operands and sum
     std::function<kir::Expr(kir::Builder&, kir::Expr batch, kir::Expr m, kir::Expr k)> load_a;
     std::function<kir::Expr(kir::Builder&, kir::Expr batch, kir::Expr k, kir::Expr n)> load_b;

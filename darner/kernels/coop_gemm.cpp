@@ -15,14 +15,18 @@ using Values = Builder::Values;
 
 namespace {
 
-constexpr uint32_t edge = 16;          // rows, columns and depth of a cooperative matrix
-constexpr uint32_t wide = 8;           // 16-bit elements of a 16-byte access
+constexpr uint32_t edge = 16;  // rows, columns and depth of a cooperative matrix
+constexpr uint32_t wide = 8;   // 16-bit elements of a 16-byte access
 constexpr Type wide_type{Scalar::u32, 4};
 
 class CoopGemm {
 public:
     CoopGemm(Builder& b, const CoopGemmSpec& spec, const Caps& caps, const Grid& grid)
-        : b_(b), spec_(spec), subgroup_size_(caps.subgroup_size), grid_(grid), aligned_(spec.k % wide == 0 && spec.n % wide == 0) {
+        : b_(b),
+          spec_(spec),
+          subgroup_size_(caps.subgroup_size),
+          grid_(grid),
+          aligned_(spec.k % wide == 0 && spec.n % wide == 0) {
         threads_ = spec.subgroups_m * spec.subgroups_n * subgroup_size_;
         b.workgroup_size(threads_);
         b.require_subgroup_size(subgroup_size_);
@@ -34,7 +38,8 @@ public:
         c_ = {input("b", uint64_t{spec.k} * spec.n), {}, spec.tile_k, spec.tile_n, spec.k, spec.n};
         out_ = b.binding("c", Scalar::f32, 1, Access::write, uint64_t{spec.m} * spec.n);
         for (Operand* operand : {&a_, &c_})
-            operand->tile = b.workgroup_array(operand == &a_ ? "a_tile" : "b_tile", wide_type, operand->tile_rows * operand->stride());
+            operand->tile =
+                b.workgroup_array(operand == &a_ ? "a_tile" : "b_tile", wide_type, operand->tile_rows * operand->stride());
         tiles_m_ = spec.tile_m / spec.subgroups_m / edge;
         tiles_n_ = spec.tile_n / spec.subgroups_n / edge;
         sums_ = b.private_array("sums", matrix(CoopUse::accumulator), tiles_m_ * tiles_n_);
@@ -64,13 +69,11 @@ private:
         kir::BindingRef binding;
         kir::ArrayRef tile;
         uint32_t tile_rows, tile_cols, rows, cols;
-        uint32_t stride() const { return tile_cols / wide + 1; }   // of the tile, in 16-byte words
+        uint32_t stride() const { return tile_cols / wide + 1; }  // of the tile, in 16-byte words
         uint32_t words() const { return tile_rows * tile_cols / wide; }
     };
 
-    Type matrix(CoopUse use) const {
-        return {use == CoopUse::accumulator ? Scalar::f32 : spec_.input, 1, edge, edge, use};
-    }
+    Type matrix(CoopUse use) const { return {use == CoopUse::accumulator ? Scalar::f32 : spec_.input, 1, edge, edge, use}; }
 
     // Workgroups go down a band of tile rows before the next column of tiles, so that the band's B columns are reused.
     void place_tile() {
@@ -174,8 +177,10 @@ private:
                 const Expr row = first_m_ + subgroup_m_ * (tiles_m_ * edge) + i * edge;
                 const Expr col = first_n_ + subgroup_n_ * (tiles_n_ * edge) + j * edge;
                 const Expr sum = b_.load(sums_, b_.u32(i * tiles_n_ + j));
-                if (whole) b_.coop_store(out_, row * spec_.n + col, b_.u32(spec_.n), sum);
-                else store_edge(staging, row, col, sum);
+                if (whole)
+                    b_.coop_store(out_, row * spec_.n + col, b_.u32(spec_.n), sum);
+                else
+                    store_edge(staging, row, col, sum);
             }
     }
 
@@ -207,8 +212,8 @@ private:
 Result<void> check(const CoopGemmSpec& spec, const Caps& caps) {
     const CoopShape shape{spec.input, Scalar::f32, edge, edge, edge};
     if (std::find(caps.coop_shapes.begin(), caps.coop_shapes.end(), shape) == caps.coop_shapes.end())
-        return unsupported("[coop_gemm] the device has no 16x16x16 cooperative matrices of " + std::string(to_string(spec.input)) +
-                           " with f32 sums");
+        return unsupported("[coop_gemm] the device has no 16x16x16 cooperative matrices of " +
+                           std::string(to_string(spec.input)) + " with f32 sums");
     const uint32_t threads = spec.subgroups_m * spec.subgroups_n * caps.subgroup_size;
     const bool divides = spec.tile_m % (spec.subgroups_m * edge) == 0 && spec.tile_n % (spec.subgroups_n * edge) == 0 &&
                          spec.tile_k % edge == 0 && spec.tile_m * spec.tile_k % (threads * wide) == 0 &&

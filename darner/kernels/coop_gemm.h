@@ -14,9 +14,9 @@ struct CoopGemmSpec {
     uint32_t m = 1, n = 1, k = 1;
     kir::Scalar input = kir::Scalar::f16;
     uint32_t tile_m = 128, tile_n = 128, tile_k = 32;
-    uint32_t subgroups_m = 2, subgroups_n = 4;   // of a workgroup
-    uint32_t group_rows = 8;                     // tile rows that run side by side, for reuse in the cache
-    bool prefetch = true;                        // next step's loads before this step's products
+    uint32_t subgroups_m = 2, subgroups_n = 4;  // of a workgroup
+    uint32_t group_rows = 8;                    // tile rows that run side by side, for reuse in the cache
+    bool prefetch = true;                       // next step's loads before this step's products
 };
 
 // Declares bindings a, b (read) and c (write), in this order. The subgroup size is the device's.

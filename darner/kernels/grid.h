@@ -13,7 +13,7 @@ namespace darner::kernels {
 
 struct Grid {
     std::array<uint32_t, 3> groups = {1, 1, 1};
-    uint32_t used = 1;                        // linear ids below this are real
+    uint32_t used = 1;  // linear ids below this are real
     bool exact() const { return uint64_t{groups[0]} * groups[1] * groups[2] == used; }
 };
 

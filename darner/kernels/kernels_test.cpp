@@ -146,13 +146,15 @@ RowResult run_softmax(uint32_t rows, uint32_t cols, bool columns, const Caps& ca
     build_row(b, spec, out.shape, caps);
     out.stats.loads.resize(4);
     out.stats.stores.resize(4);
-    run(b.finish(), out.shape.grid, {buffer_of(x), buffer_of(out.y), buffer_of(out.arg), buffer_of(out.partial)}, caps, &out.stats);
+    run(b.finish(), out.shape.grid, {buffer_of(x), buffer_of(out.y), buffer_of(out.arg), buffer_of(out.partial)}, caps,
+        &out.stats);
     return out;
 }
 
 TEST(Row, StagesOutputsAndColumnSumsOnEveryShape) {
     for (const Caps& caps : all_caps())
-        for (auto [rows, cols] : {std::pair{1u, 1u}, {3u, 5u}, {17u, 257u}, {2u, 4099u}, {129u, 64u}, {1000u, 3u}, {5u, 1u}, {70u, 31u}}) {
+        for (auto [rows, cols] :
+             {std::pair{1u, 1u}, {3u, 5u}, {17u, 257u}, {2u, 4099u}, {129u, 64u}, {1000u, 3u}, {5u, 1u}, {70u, 31u}}) {
             std::vector<float> x = random_floats(size_t{rows} * cols, rows * 7 + cols);
             const bool columns = row_shape(rows, cols, 3, 1, caps).has_value();
             const RowResult got = run_softmax(rows, cols, columns, caps, x);
@@ -186,7 +188,8 @@ TEST(Row, UnrolledRowsReadEachInputOnceAndLongRowsStillWork) {
         const RowResult got = run_softmax(rows, cols, true, caps, x);
         EXPECT_TRUE(got.shape.unrolled);
         // Lanes past the end of a row, and slots past the last row, repeat an element rather than branch.
-        const uint64_t lanes = uint64_t{got.shape.lanes} * got.shape.items * got.shape.blocks * ceil_div(got.shape.rows_per_block, got.shape.slots) * got.shape.slots;
+        const uint64_t lanes = uint64_t{got.shape.lanes} * got.shape.items * got.shape.blocks *
+                               ceil_div(got.shape.rows_per_block, got.shape.slots) * got.shape.slots;
         EXPECT_EQ(got.stats.loads[0], lanes);
         EXPECT_EQ(got.stats.stores[1], uint64_t{rows} * cols);
     }
@@ -197,7 +200,8 @@ TEST(Row, UnrolledRowsReadEachInputOnceAndLongRowsStillWork) {
 }
 
 void check_contract(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps) {
-    std::vector<float> a = random_floats(size_t{batch} * m * k + 1, 1), c = random_floats(size_t{batch} * k * n + 1, 2), y(size_t{batch} * m * n);
+    std::vector<float> a = random_floats(size_t{batch} * m * k + 1, 1), c = random_floats(size_t{batch} * k * n + 1, 2),
+                       y(size_t{batch} * m * n);
     Builder b("contract");
     const auto in_a = b.binding("a", Scalar::f32, 1, Access::read, a.size());
     const auto in_b = b.binding("b", Scalar::f32, 1, Access::read, c.size());
@@ -229,7 +233,13 @@ void check_contract(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Ca
 
 TEST(Contract, BothFormsAtTileEdges) {
     for (const Caps& caps : all_caps())
-        for (auto [batch, m, n, k] : {std::tuple{1u, 1u, 1u, 1u}, {1u, 65u, 63u, 17u}, {3u, 5u, 7u, 16u}, {1u, 64u, 128u, 33u}, {2u, 9u, 130u, 31u}, {1u, 8u, 32u, 4u}, {1u, 2u, 3u, 0u}}) {
+        for (auto [batch, m, n, k] : {std::tuple{1u, 1u, 1u, 1u},
+                                      {1u, 65u, 63u, 17u},
+                                      {3u, 5u, 7u, 16u},
+                                      {1u, 64u, 128u, 33u},
+                                      {2u, 9u, 130u, 31u},
+                                      {1u, 8u, 32u, 4u},
+                                      {1u, 2u, 3u, 0u}}) {
             check_contract(batch, m, n, k, caps);
             if (HasFatalFailure()) return;
         }

@@ -23,7 +23,8 @@ Result<Grid> build_map(Builder& b, const MapSpec& spec, const Caps& caps) {
         std::vector<std::vector<Expr>> values(spec.outputs.size());
         for (uint32_t e = 0; e < elements; ++e) {
             // The last word may reach past the end: such elements repeat the last one, and land in the allocation's padding.
-            const Expr linear = elements == 1 ? b.assume_max(id, spec.count - 1) : b.min(id * elements + e, b.u32(spec.count - 1));
+            const Expr linear =
+                elements == 1 ? b.assume_max(id, spec.count - 1) : b.min(id * elements + e, b.u32(spec.count - 1));
             const std::vector<Expr> here = spec.body(b, linear);
             for (size_t o = 0; o < here.size(); ++o) values[o].push_back(here[o]);
         }
@@ -32,9 +33,8 @@ Result<Grid> build_map(Builder& b, const MapSpec& spec, const Caps& caps) {
             const uint32_t width = per_word(storage);
             for (uint32_t first = 0; first < elements; first += width) {
                 const Expr at = id * elements + first;
-                when_below(b, at, spec.count, [&] {
-                    store_elements(b, binding, storage, at, std::span(values[o]).subspan(first, width));
-                });
+                when_below(b, at, spec.count,
+                           [&] { store_elements(b, binding, storage, at, std::span(values[o]).subspan(first, width)); });
             }
         }
     });

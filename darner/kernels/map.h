@@ -11,7 +11,7 @@
 namespace darner::kernels {
 
 struct MapSpec {
-    uint32_t count = 0;                                    // elements of the space
+    uint32_t count = 0;  // elements of the space
     struct Output {
         kir::BindingRef binding;
         Storage storage = Storage::f32;

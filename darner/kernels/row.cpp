@@ -85,8 +85,10 @@ private:
         if (spec_.has_row_outputs) {
             Expr one = lane_ == 0;
             if (valid.valid()) one = one & valid;
-            if (shape_.lanes == 1 && !valid.valid()) spec_.store_row(b_, safe_row);
-            else b_.when(one, [&] { spec_.store_row(b_, safe_row); });
+            if (shape_.lanes == 1 && !valid.valid())
+                spec_.store_row(b_, safe_row);
+            else
+                b_.when(one, [&] { spec_.store_row(b_, safe_row); });
         }
         // The next pass writes the arrays that this one has read.
         if (looped && uses_arrays_) b_.barrier();
@@ -167,9 +169,12 @@ private:
         };
         for (size_t m = 0; m < members.size(); ++m)
             for (Expr e : partial[m])
-                arrays[m].push_back(b_.workgroup_array("partial" + std::to_string(array_count_++), e.type(), parts * shape_.slots));
-        if (within == 1) write();
-        else b_.when(lane_ % within == 0, write);
+                arrays[m].push_back(
+                    b_.workgroup_array("partial" + std::to_string(array_count_++), e.type(), parts * shape_.slots));
+        if (within == 1)
+            write();
+        else
+            b_.when(lane_ % within == 0, write);
         b_.barrier();
         for (size_t m = 0; m < members.size(); ++m) {
             const auto fetch = [&](uint32_t p) {
@@ -244,9 +249,13 @@ private:
         const Expr inside = in_row(col);
         Expr guard = inside;
         if (!shape_.grid.exact()) guard = guard.valid() ? (guard & (block_ < shape_.blocks)) : block_ < shape_.blocks;
-        const auto store = [&] { spec_.store_partial(b_, s, b_.assume_max(block_, shape_.blocks - 1), clamped(col, spec_.cols), value); };
-        if (guard.valid()) b_.when(guard, store);
-        else store();
+        const auto store = [&] {
+            spec_.store_partial(b_, s, b_.assume_max(block_, shape_.blocks - 1), clamped(col, spec_.cols), value);
+        };
+        if (guard.valid())
+            b_.when(guard, store);
+        else
+            store();
     }
 
     Builder& b_;
@@ -287,7 +296,8 @@ std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, size_t reduces, 
         // Partials cost blocks x cols; a few blocks a compute unit keep the device busy.
         const uint32_t workgroups = std::max(1u, caps.compute_units * 2);
         shape.blocks = std::min(workgroups, static_cast<uint32_t>(ceil_div(rows, shape.slots)));
-        while (shape.slots > 1 && uint64_t{shape.slots} * lanes * shape.items * 4 > caps.max_workgroup_bytes / 2) shape.slots /= 2;
+        while (shape.slots > 1 && uint64_t{shape.slots} * lanes * shape.items * 4 > caps.max_workgroup_bytes / 2)
+            shape.slots /= 2;
     } else {
         shape.blocks = static_cast<uint32_t>(ceil_div(rows, shape.slots));
     }
@@ -300,6 +310,8 @@ std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, size_t reduces, 
     return shape;
 }
 
-void build_row(Builder& b, const RowSpec& spec, const RowShape& shape, const Caps& caps) { RowBuilder(b, spec, shape, caps).build(); }
+void build_row(Builder& b, const RowSpec& spec, const RowShape& shape, const Caps& caps) {
+    RowBuilder(b, spec, shape, caps).build();
+}
 
 }  // namespace darner::kernels

@@ -21,7 +21,7 @@ struct RowReduce {
 
 struct RowSpec {
     uint32_t rows = 1, cols = 1;
-    std::vector<RowReduce> reduces;      // stages ascending from 0
+    std::vector<RowReduce> reduces;  // stages ascending from 0
     size_t column_sums = 0;
     bool has_full_outputs = false, has_row_outputs = false;
 
@@ -36,9 +36,9 @@ struct RowSpec {
 
 // How a RowSpec is laid out on the device: a function of shape and caps, so that plans can ask before building.
 struct RowShape {
-    uint32_t lanes = 1, slots = 1;        // powers of two
-    uint32_t items = 1;                   // columns a lane
-    bool unrolled = true;                 // every element is read once
+    uint32_t lanes = 1, slots = 1;  // powers of two
+    uint32_t items = 1;             // columns a lane
+    bool unrolled = true;           // every element is read once
     uint32_t blocks = 1, rows_per_block = 1;
     Grid grid;
 };

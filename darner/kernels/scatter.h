@@ -9,10 +9,10 @@
 namespace darner::kernels {
 
 struct ScatterSpec {
-    uint32_t outer = 1, size = 1, inner = 1;   // destination [outer, size, inner]
-    uint32_t indices = 0;                      // updates [outer, indices, inner]
+    uint32_t outer = 1, size = 1, inner = 1;  // destination [outer, size, inner]
+    uint32_t indices = 0;                     // updates [outer, indices, inner]
     kir::Scalar scalar = kir::Scalar::f32;
-    std::function<kir::Expr(kir::Builder&, kir::Expr which)> index;   // i32 or u32; out of range: dropped
+    std::function<kir::Expr(kir::Builder&, kir::Expr which)> index;  // i32 or u32; out of range: dropped
     std::function<kir::Expr(kir::Builder&, kir::Expr outer, kir::Expr which, kir::Expr inner)> update;
     std::function<void(kir::Builder&, kir::Expr linear, kir::Expr sum)> store;
 };

@@ -11,9 +11,13 @@ using kir::Scalar;
 
 Scalar register_scalar(Storage s) {
     switch (s) {
-        case Storage::f32: case Storage::f16: case Storage::bf16: return Scalar::f32;
-        case Storage::i8: case Storage::i32: return Scalar::i32;
-        case Storage::u8: case Storage::u32: return Scalar::u32;
+        case Storage::f32:
+        case Storage::f16:
+        case Storage::bf16: return Scalar::f32;
+        case Storage::i8:
+        case Storage::i32: return Scalar::i32;
+        case Storage::u8:
+        case Storage::u32: return Scalar::u32;
         case Storage::boolean: return Scalar::boolean;
     }
     return Scalar::f32;

@@ -13,8 +13,11 @@ enum class Storage : uint8_t { f32, f16, bf16, i8, u8, i32, u32, boolean };
 
 constexpr uint32_t byte_size(Storage s) {
     switch (s) {
-        case Storage::f32: case Storage::i32: case Storage::u32: return 4;
-        case Storage::f16: case Storage::bf16: return 2;
+        case Storage::f32:
+        case Storage::i32:
+        case Storage::u32: return 4;
+        case Storage::f16:
+        case Storage::bf16: return 2;
         default: return 1;
     }
 }
@@ -26,7 +29,8 @@ kir::Scalar word_scalar(Storage s);      // what the binding holds
 // The element at an index, in its register type.
 kir::Expr load_element(kir::Builder& b, kir::BindingRef binding, Storage s, kir::Expr index);
 
-// Stores elements [first, first + values.size()): as many as fill whole words (1 for 32-bit dtypes). `first` is a multiple of that.
+// Stores elements [first, first + values.size()): as many as fill whole words (1 for 32-bit dtypes). `first` is a multiple of
+// that.
 void store_elements(kir::Builder& b, kir::BindingRef binding, Storage s, kir::Expr first, std::span<const kir::Expr> values);
 
 }  // namespace darner::kernels

@@ -68,31 +68,36 @@ inline constexpr Type f16_type{Scalar::f16}, bf16_type{Scalar::bf16};
 std::string to_string(const Type& type);  // "f32", "vec4<f32>", "coop<f16,16,16,a>"
 
 // Operands are listed behind each opcode; `aux` is the instruction's immediate.
-#define DARNER_KIR_OPCODES(X)                                                                                                    \
-    /* leaves; aux: see Instruction */                                                                                           \
-    X(constant)                                                                                                                  \
-    X(argument)                                                                                                                  \
-    X(workgroup_id)                                                                                                              \
-    X(num_workgroups) X(local_id) X(local_index) X(subgroup_id) X(lane_id) X(subgroup_size)                                      \
-        X(param) /* arithmetic, elementwise over vectors: a b (c) */                                                             \
-        X(add) X(sub) X(mul) X(div) X(rem) X(min) X(max) X(neg) X(abs) X(fma) /* integers and booleans */                        \
-        X(bit_and) X(bit_or) X(bit_xor) X(bit_not) X(shl) X(shr)                                                                 \
-            X(mul_high) /* comparisons give boolean lanes; select: condition (lanes of the values), if_true, if_false */         \
-        X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(select) X(convert) X(bitcast) /* float functions */                                \
-        X(floor) X(ceil) X(trunc) X(round_even) X(exp) X(exp2) X(log) X(log2) X(sqrt) X(rsqrt) X(sin) X(cos) X(tanh)             \
-            X(pow) /* vectors; extract: aux is the lane */                                                                       \
-        X(make_vector) X(extract) X(pack_half2)                                                                                  \
-            X(unpack_half2) /* memory; aux is the binding or array. load: index. store: index value */                           \
-        X(load) X(store) X(array_load)                                                                                           \
-            X(array_store) /* atomics on u32 or i32 bindings: index value; aux2 is the AtomicKind; gives the old value */        \
-        X(atomic)          /* control: loop: low high step init...; branch: condition. Results through `result` (aux index) */   \
-        X(loop) X(branch) X(result)                                                                                              \
-            X(barrier) /* subgroups; reduce: aux is ReduceKind; broadcast: value, aux lane; shuffle_xor: value, aux mask */      \
-        X(subgroup_reduce) X(subgroup_broadcast)                                                                                 \
-            X(subgroup_shuffle_xor) /* cooperative matrices. fill: scalar. load: index stride (elements of the binding's or      \
-                                       array's vectors); aux memory, aux2 CoopMemory flags. store: index stride matrix. mul_add: \
-                                       a b c. map: f32 arithmetic opcode in aux applied to matrix and scalar */                  \
-        X(coop_fill) X(coop_load) X(coop_store) X(coop_mul_add) X(coop_convert) X(coop_map)
+// clang-format off
+#define DARNER_KIR_OPCODES(X)                                                                          \
+    /* leaves; aux: see Instruction */                                                                 \
+    X(constant) X(argument) X(workgroup_id) X(num_workgroups) X(local_id) X(local_index)               \
+    X(subgroup_id) X(lane_id) X(subgroup_size) X(param)                                                \
+    /* arithmetic, elementwise over vectors: a b (c) */                                                \
+    X(add) X(sub) X(mul) X(div) X(rem) X(min) X(max) X(neg) X(abs) X(fma)                              \
+    /* integers and booleans */                                                                        \
+    X(bit_and) X(bit_or) X(bit_xor) X(bit_not) X(shl) X(shr) X(mul_high)                               \
+    /* comparisons give boolean; select: condition, if_true, if_false */                               \
+    X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(select)                                                      \
+    X(convert) X(bitcast)                                                                              \
+    /* float functions */                                                                              \
+    X(floor) X(ceil) X(trunc) X(round_even) X(exp) X(exp2) X(log) X(log2) X(sqrt) X(rsqrt)             \
+    X(sin) X(cos) X(tanh) X(pow)                                                                       \
+    /* vectors; extract: aux is the lane */                                                            \
+    X(make_vector) X(extract) X(pack_half2) X(unpack_half2)                                            \
+    /* memory; aux is the binding or array. load: index. store: index value */                         \
+    X(load) X(store) X(array_load) X(array_store)                                                      \
+    /* atomics on u32 or i32 bindings: index value; aux2 is the AtomicKind; gives the old value */     \
+    X(atomic)                                                                                          \
+    /* control: loop: low high step init...; branch: condition. Results through `result` (aux index) */ \
+    X(loop) X(branch) X(result) X(barrier)                                                             \
+    /* subgroups; reduce: aux is ReduceKind; broadcast: value, aux lane; shuffle_xor: value, aux mask */ \
+    X(subgroup_reduce) X(subgroup_broadcast) X(subgroup_shuffle_xor)                                   \
+    /* cooperative matrices. fill: scalar. load: index stride (elements of the binding's or array's      \
+       vectors); aux memory, aux2 CoopMemory flags. store: index stride matrix. mul_add: a b c.          \
+       map: f32 arithmetic opcode in aux applied to matrix and scalar */                               \
+    X(coop_fill) X(coop_load) X(coop_store) X(coop_mul_add) X(coop_convert) X(coop_map)
+// clang-format on
 
 enum class Opcode : uint8_t {
 #define X(name) name,

@@ -40,11 +40,14 @@ public:
         const Buffer& info = buffers_[buffer.value];
         const uint64_t words = words_ != 0 && info.elements > 1 ? words_ : info.words();
         declared_.push_back({buffer, access});
-        refs_.push_back(b_.binding(fmt::format("b{}", declared_.size() - 1), kernels::word_scalar(info.storage), 1, access, words));
+        refs_.push_back(
+            b_.binding(fmt::format("b{}", declared_.size() - 1), kernels::word_scalar(info.storage), 1, access, words));
         return refs_.back();
     }
 
-    Expr load(BufferId buffer, Expr position) { return kernels::load_element(b_, of(buffer), buffers_[buffer.value].storage, position); }
+    Expr load(BufferId buffer, Expr position) {
+        return kernels::load_element(b_, of(buffer), buffers_[buffer.value].storage, position);
+    }
 
     // One element of a 32-bit buffer.
     void store(BufferId buffer, Expr position, Expr value) {
@@ -67,8 +70,14 @@ class GroupEmitter {
 public:
     GroupEmitter(const Graph& graph, const Grouping& grouping, const Group& group, const NodeBuffers& node_buffers,
                  std::vector<Buffer>& buffers, const Caps& caps)
-        : graph_(graph), grouping_(grouping), group_(group), node_buffers_(node_buffers), buffers_(buffers), caps_(caps),
-          b_(std::string(to_string(group.kind))), bindings_(b_, buffers),
+        : graph_(graph),
+          grouping_(grouping),
+          group_(group),
+          node_buffers_(node_buffers),
+          buffers_(buffers),
+          caps_(caps),
+          b_(std::string(to_string(group.kind))),
+          bindings_(b_, buffers),
           pull_(graph, b_, [this](NodeId id, Point& at) { return resolve(id, at); }) {
         for (NodeId id : group.stored) {
             const BufferId buffer = buffer_of(id);
@@ -84,10 +93,22 @@ public:
     Result<EmittedKernel> emit(uint64_t count_override) {
         EmittedKernel out;
         switch (group_.kind) {
-            case GroupKind::map: { TRY(out.grid, map(count_override)); break; }
-            case GroupKind::row: { TRY(out.grid, row(out)); break; }
-            case GroupKind::contract: { TRY(out.grid, contract()); break; }
-            case GroupKind::scatter: { TRY(out.grid, scatter()); break; }
+            case GroupKind::map: {
+                TRY(out.grid, map(count_override));
+                break;
+            }
+            case GroupKind::row: {
+                TRY(out.grid, row(out));
+                break;
+            }
+            case GroupKind::contract: {
+                TRY(out.grid, contract());
+                break;
+            }
+            case GroupKind::scatter: {
+                TRY(out.grid, scatter());
+                break;
+            }
         }
         out.flops = flops_ != 0 ? flops_ : group_.space.count() * group_.nodes.size();
         out.kernel = b_.finish();
@@ -298,8 +319,14 @@ private:
         spec.a_k_contiguous = contract_axis_is_inner(a);
         spec.b_n_contiguous = !contract_axis_is_inner(c);
         const auto scope = [&] { pull_.new_scope(); };
-        spec.load_a = [&](Builder&, Expr batch, Expr m, Expr k) { scope(); return load_operand(a, batch, m, k); };
-        spec.load_b = [&](Builder&, Expr batch, Expr k, Expr n) { scope(); return load_operand(c, batch, n, k); };
+        spec.load_a = [&](Builder&, Expr batch, Expr m, Expr k) {
+            scope();
+            return load_operand(a, batch, m, k);
+        };
+        spec.load_b = [&](Builder&, Expr batch, Expr k, Expr n) {
+            scope();
+            return load_operand(c, batch, n, k);
+        };
         spec.store = [&](Builder&, Expr batch, Expr m, Expr n, Expr sum) {
             scope();
             known_[*group_.find(dot)] = sum;
@@ -320,10 +347,14 @@ private:
         const auto out = node.type.shape();
         const size_t axis = call->axis("axis", out.size());
         kernels::ScatterSpec spec;
-        for (size_t i = 0; i < out.size(); ++i) (i < axis ? spec.outer : i > axis ? spec.inner : spec.size) *= static_cast<uint32_t>(out[i]);
+        for (size_t i = 0; i < out.size(); ++i)
+            (i < axis ? spec.outer : i > axis ? spec.inner : spec.size) *= static_cast<uint32_t>(out[i]);
         spec.indices = static_cast<uint32_t>(call->type(0).count());
         spec.scalar = kernels::register_scalar(*storage_of(node.type.dtype));
-        spec.index = [&](Builder&, Expr which) { pull_.new_scope(); return value_at(node.operands[0], which); };
+        spec.index = [&](Builder&, Expr which) {
+            pull_.new_scope();
+            return value_at(node.operands[0], which);
+        };
         spec.update = [&](Builder&, Expr outer, Expr which, Expr inner) {
             pull_.new_scope();
             return value_at(node.operands[1], (outer * spec.indices + which) * spec.inner + inner);
@@ -342,14 +373,15 @@ private:
     Builder b_;
     Bindings bindings_;
     Pull pull_;
-    std::vector<Expr> known_;    // by member: a result that the archetype has handed over
+    std::vector<Expr> known_;  // by member: a result that the archetype has handed over
     uint64_t flops_ = 0;
 };
 
 }  // namespace
 
-Result<EmittedKernel> emit_group(const Graph& graph, const Grouping& grouping, const Group& group, const NodeBuffers& node_buffers,
-                                 std::vector<Buffer>& buffers, const Caps& caps, uint64_t count_override) {
+Result<EmittedKernel> emit_group(const Graph& graph, const Grouping& grouping, const Group& group,
+                                 const NodeBuffers& node_buffers, std::vector<Buffer>& buffers, const Caps& caps,
+                                 uint64_t count_override) {
     return GroupEmitter(graph, grouping, group, node_buffers, buffers, caps).emit(count_override);
 }
 
@@ -366,10 +398,10 @@ Result<EmittedKernel> emit_partial_sums(const std::vector<BufferId>& partials, c
     spec.body = [&](Builder&, Expr col) {
         std::vector<Expr> values;
         for (size_t s = 0; s < partials.size(); ++s) {
-            const Builder::Values total = b.loop(b.u32(0), b.u32(blocks), b.u32(1), {b.f32(0)},
-                                                 [&](Expr block, const Builder::Values& carried) {
-                                                     return Builder::Values{carried[0] + bindings.load(partials[s], block * cols + col)};
-                                                 });
+            const Builder::Values total =
+                b.loop(b.u32(0), b.u32(blocks), b.u32(1), {b.f32(0)}, [&](Expr block, const Builder::Values& carried) {
+                    return Builder::Values{carried[0] + bindings.load(partials[s], block * cols + col)};
+                });
             values.push_back(total[0]);
         }
         for (size_t s = 0; s < sums.size(); ++s) spec.outputs[s].binding = bindings.of(sums[s]);

@@ -161,7 +161,8 @@ private:
     std::optional<Place> place_reduce(NodeId id, const Space& space, const Uses& uses) const {
         const Space own = own_space(id);
         if (own == space && !uses.full && uses.elsewhere == 0) return Place::row;
-        const bool sums_f32 = std::get<ReduceLower>(graph_.node(id).op->lower).kind == Reduction::sum && is_float(graph_.type(id).dtype);
+        const bool sums_f32 =
+            std::get<ReduceLower>(graph_.node(id).op->lower).kind == Reduction::sum && is_float(graph_.type(id).dtype);
         if (own == space.swapped() && sums_f32 && !uses.any()) return Place::column;
         return std::nullopt;
     }
@@ -208,7 +209,9 @@ private:
             group.places[n] = *placed;
             if (*placed == Place::column) ++sums;
             if (stored || *placed == Place::column) group.stored.push_back(id);
-            const kir::Expr position = *placed == Place::full ? tokens.full : *placed == Place::row ? tokens.row : tokens.elsewhere;
+            const kir::Expr position = *placed == Place::full  ? tokens.full
+                                       : *placed == Place::row ? tokens.row
+                                                               : tokens.elsewhere;
             const bool anywhere = own_kind(id) == GroupKind::contract || own_kind(id) == GroupKind::scatter;
             for (const Reach& reach : reads_of(graph_, out_, tokens, id, position)) {
                 const auto in = group.find(out_.storage[reach.node.value]);
@@ -216,9 +219,12 @@ private:
                 // Memory that this very kernel writes cannot be read back.
                 if (out_.storage[reach.node.value] != reach.node || anywhere) return std::nullopt;
                 inside[n].push_back(*in);
-                if (reach.position.id == tokens.full.id && !is_reduce(reach.node)) uses[*in].full = true;
-                else if (kind == GroupKind::row && reach.position.id == tokens.row.id) uses[*in].row = true;
-                else ++uses[*in].elsewhere;
+                if (reach.position.id == tokens.full.id && !is_reduce(reach.node))
+                    uses[*in].full = true;
+                else if (kind == GroupKind::row && reach.position.id == tokens.row.id)
+                    uses[*in].row = true;
+                else
+                    ++uses[*in].elsewhere;
             }
         }
         std::reverse(group.stored.begin(), group.stored.end());
@@ -237,8 +243,8 @@ private:
             group.stages[n] = ready[n]++;
             ++reduces;
         }
-        const auto shape = kernels::row_shape(static_cast<uint32_t>(group.space.rows), static_cast<uint32_t>(group.space.cols), reduces,
-                                              sums, caps_);
+        const auto shape = kernels::row_shape(static_cast<uint32_t>(group.space.rows), static_cast<uint32_t>(group.space.cols),
+                                              reduces, sums, caps_);
         return shape.has_value();
     }
 
@@ -252,7 +258,8 @@ private:
     // --- merging -------------------------------------------------------------------------------------------------------
 
     void merge_all() {
-        // From the last group to the first, so that a consumer has grown before its producers look at it; again until nothing moves.
+        // From the last group to the first, so that a consumer has grown before its producers look at it; again until nothing
+        // moves.
         bool changed = true;
         while (changed) {
             changed = false;
@@ -307,9 +314,11 @@ private:
     bool merge(uint32_t p, uint32_t c) {
         const Group& producer = out_.groups[p];
         const Group& consumer = out_.groups[c];
-        if (!may_merge(producer, consumer) || refused_.contains({p, c, producer.nodes.size(), consumer.nodes.size()})) return false;
+        if (!may_merge(producer, consumer) || refused_.contains({p, c, producer.nodes.size(), consumer.nodes.size()}))
+            return false;
         std::vector<NodeId> nodes;
-        std::merge(producer.nodes.begin(), producer.nodes.end(), consumer.nodes.begin(), consumer.nodes.end(), std::back_inserter(nodes));
+        std::merge(producer.nodes.begin(), producer.nodes.end(), consumer.nodes.begin(), consumer.nodes.end(),
+                   std::back_inserter(nodes));
         std::optional<Group> merged;
         for (const auto& [kind, space] : candidates(producer, consumer)) {
             merged = place(nodes, kind, space);
@@ -362,7 +371,7 @@ private:
     const PlanOptions& options_;
     Grouping out_;
     std::vector<bool> live_, root_;
-    std::vector<std::vector<NodeId>> consumers_;   // of stored values: computing nodes that read them
+    std::vector<std::vector<NodeId>> consumers_;  // of stored values: computing nodes that read them
     std::set<std::tuple<uint32_t, uint32_t, size_t, size_t>> refused_;
 };
 

@@ -27,22 +27,22 @@ enum class Place : uint8_t { full, row, column, inlined };
 // Canonical: axes of extent 1 are dropped and neighbours of one kind are one axis, so equal spaces compare equal.
 struct Space {
     std::vector<int64_t> dims;
-    std::vector<size_t> reduced;     // ascending; empty unless row
-    uint64_t rows = 1, cols = 1;     // of a map or contraction: rows = 1, cols = count
+    std::vector<size_t> reduced;  // ascending; empty unless row
+    uint64_t rows = 1, cols = 1;  // of a map or contraction: rows = 1, cols = count
     uint64_t count() const { return rows * cols; }
     bool operator==(const Space&) const = default;
     static Space map(const Type& type);
     static Space row(const Type& operand, const std::vector<size_t>& axes);
-    Space swapped() const;           // rows for columns
+    Space swapped() const;  // rows for columns
 };
 
 struct Group {
     GroupKind kind = GroupKind::map;
     Space space;
-    std::vector<NodeId> nodes;       // ascending: topological
-    std::vector<Place> places;       // of nodes
-    std::vector<uint32_t> stages;    // of reductions with place row; else 0
-    std::vector<NodeId> stored;      // nodes of this group that others read or that leave the graph, ascending
+    std::vector<NodeId> nodes;     // ascending: topological
+    std::vector<Place> places;     // of nodes
+    std::vector<uint32_t> stages;  // of reductions with place row; else 0
+    std::vector<NodeId> stored;    // nodes of this group that others read or that leave the graph, ascending
     bool alive = true;
 
     std::optional<size_t> find(NodeId node) const;
@@ -50,10 +50,10 @@ struct Group {
 };
 
 struct Grouping {
-    std::vector<Group> groups;                  // the alive ones are the kernels
-    std::vector<uint32_t> group_of;             // by node; none for leaves and pulled-through nodes
-    std::vector<std::vector<NodeId>> sources;   // by computing node: stored leaves and computing nodes that it reads
-    std::vector<NodeId> storage;                // by node: whose memory holds its value (looks through materialize and aliases)
+    std::vector<Group> groups;                 // the alive ones are the kernels
+    std::vector<uint32_t> group_of;            // by node; none for leaves and pulled-through nodes
+    std::vector<std::vector<NodeId>> sources;  // by computing node: stored leaves and computing nodes that it reads
+    std::vector<NodeId> storage;               // by node: whose memory holds its value (looks through materialize and aliases)
 
     static constexpr uint32_t none = 0xffffffffu;
     bool computes(NodeId node) const { return group_of[node.value] != none; }

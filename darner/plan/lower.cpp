@@ -76,7 +76,8 @@ private:
         for (const auto& param : graph_.params)
             node_buffers_.of[param.node.value] = placed(param.node, SegmentKind::state, memory_.state.find(param.name)->second);
         for (const auto& input : graph_.inputs)
-            node_buffers_.of[input.node.value] = placed(input.node, SegmentKind::io, memory_.io(input.name, graph_.type(input.node), false));
+            node_buffers_.of[input.node.value] =
+                placed(input.node, SegmentKind::io, memory_.io(input.name, graph_.type(input.node), false));
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
             const Node& node = graph_.nodes[i];
             if (node.kind == NodeKind::constant && !graph_.is_splat(node))
@@ -104,8 +105,10 @@ private:
             const auto place = memory_.io(output.name, graph_.type(output.node), true);
             const BufferId buffer = placed(output.node, SegmentKind::io, place);
             BufferId& owner = node_buffers_.of[source.value];
-            if (!owner.valid()) owner = buffer;  // computed straight into the output
-            else out_.copies.push_back({owner, buffer});
+            if (!owner.valid())
+                owner = buffer;  // computed straight into the output
+            else
+                out_.copies.push_back({owner, buffer});
         }
     }
 
@@ -164,9 +167,9 @@ private:
     // --- windows: one dispatch for equal updates of neighbouring params ------------------------------------------------
 
     struct Window {
-        std::vector<uint32_t> groups;                   // ascending in memory
-        std::vector<std::vector<BufferId>> slots;       // by binding: one buffer a group, or one shared scalar
-        uint64_t count = 0;                             // elements from the first's start to the last's end
+        std::vector<uint32_t> groups;              // ascending in memory
+        std::vector<std::vector<BufferId>> slots;  // by binding: one buffer a group, or one shared scalar
+        uint64_t count = 0;                        // elements from the first's start to the last's end
     };
 
     struct Candidate {
@@ -182,7 +185,8 @@ private:
         bool in_place = false;
         for (NodeId id : group.stored) {
             const Buffer& buffer = out_.buffers[node_buffers_.of[id.value].value];
-            if (kernels::byte_size(buffer.storage) != 4 || buffer.kind == SegmentKind::io || !readers_[id.value].empty()) return false;
+            if (kernels::byte_size(buffer.storage) != 4 || buffer.kind == SegmentKind::io || !readers_[id.value].empty())
+                return false;
             in_place |= buffer.kind == SegmentKind::state;
         }
         if (!in_place || group.space.count() <= 1) return false;
@@ -223,14 +227,17 @@ private:
             bug(__FILE__, __LINE__, "a window candidate without an update");
         };
         std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate& x, const Candidate& y) {
-            return std::tuple(x.key, target(x).segment.value, target(x).offset) < std::tuple(y.key, target(y).segment.value, target(y).offset);
+            return std::tuple(x.key, target(x).segment.value, target(x).offset) <
+                   std::tuple(y.key, target(y).segment.value, target(y).offset);
         });
         for (size_t first = 0; first < candidates.size();) {
             size_t last = first + 1;
             while (last < candidates.size() && candidates[last].key == candidates[first].key &&
                    extends(candidates, first, last, target(candidates[first]), target(candidates[last])))
                 ++last;
-            if (last - first > 1) add_window({candidates.begin() + first, candidates.begin() + last}, target(candidates[first]), target(candidates[last - 1]));
+            if (last - first > 1)
+                add_window({candidates.begin() + first, candidates.begin() + last}, target(candidates[first]),
+                           target(candidates[last - 1]));
             first = last;
         }
     }
@@ -247,7 +254,8 @@ private:
             if (n.elements == 1 && here.bindings[s] == head.bindings[s]) continue;
             if (a.kind != n.kind || bundled_.contains(here.bindings[s].value)) return false;
             if (n.kind == SegmentKind::scratch) continue;  // will be laid out to match
-            if (n.kind != SegmentKind::state || n.segment != a.segment || n.offset - a.offset != next.offset - start.offset) return false;
+            if (n.kind != SegmentKind::state || n.segment != a.segment || n.offset - a.offset != next.offset - start.offset)
+                return false;
             const uint64_t gap = n.offset - (p.offset + p.bytes());
             if (n.offset < p.offset + p.bytes() || gap >= std::max<uint64_t>(16, caps_.offset_alignment)) return false;
         }
@@ -343,8 +351,8 @@ private:
             std::vector<BufferId> sums;
             for (NodeId id : group.stored)
                 if (group.place(id) == Place::column) sums.push_back(node_buffers_.of[id.value]);
-            TRY(EmittedKernel second, emit_partial_sums(partials, sums, emitted.partial_blocks, static_cast<uint32_t>(group.space.cols),
-                                                        out_.buffers, caps_));
+            TRY(EmittedKernel second, emit_partial_sums(partials, sums, emitted.partial_blocks,
+                                                        static_cast<uint32_t>(group.space.cols), out_.buffers, caps_));
             out_.tasks.push_back(task_of(second, "partial sums of " + describe(graph_, group)));
         }
         return {};
@@ -365,8 +373,8 @@ private:
     const PlanOptions& options_;
     EntryPlan out_;
     NodeBuffers node_buffers_;
-    std::vector<std::vector<uint32_t>> readers_;      // by stored node: other groups that read it
-    std::vector<std::vector<uint32_t>> overwrites_;   // by group: readers of memory that it overwrites
+    std::vector<std::vector<uint32_t>> readers_;     // by stored node: other groups that read it
+    std::vector<std::vector<uint32_t>> overwrites_;  // by group: readers of memory that it overwrites
     std::vector<Window> windows_;
     std::set<uint32_t> in_window_, bundled_;
     std::vector<TaskId> task_of_group_;

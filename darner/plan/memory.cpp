@@ -17,7 +17,7 @@ uint64_t allocation_alignment(const Caps& caps) { return std::max<uint64_t>(16, 
 struct Life {
     uint32_t buffer = 0, first = 0, last = 0;
     uint64_t bytes = 0;
-    size_t segment = 0;      // index into the scratch list
+    size_t segment = 0;  // index into the scratch list
     uint64_t offset = 0;
     bool overlaps(const Life& other) const { return first <= other.last && other.first <= last; }
 };

@@ -19,7 +19,10 @@ namespace {
 class Planner {
 public:
     Planner(const Module& module, const Caps& caps, const PlanOptions& options)
-        : module_(module), caps_(caps), options_(options), kernels_(program_.kernels),
+        : module_(module),
+          caps_(caps),
+          options_(options),
+          kernels_(program_.kernels),
           constants_(program_.segments, SegmentKind::constant, false, caps),
           bundles_(program_.segments, SegmentKind::scratch, true, caps) {
         program_.caps = caps;
@@ -34,7 +37,8 @@ public:
         TRY(place_state(graphs));
         for (const Graph& graph : graphs) TRY(plan_entry(graph));
         TRY(check_memory());
-        if (auto verified = verify(program_); !verified) bug(__FILE__, __LINE__, "the plan is not valid: " + verified.error().text());
+        if (auto verified = verify(program_); !verified)
+            bug(__FILE__, __LINE__, "the plan is not valid: " + verified.error().text());
         return std::move(program_);
     }
 
@@ -64,13 +68,15 @@ private:
                 const Type& type = graph.type(param.node);
                 const auto [at, fresh] = params.try_emplace({param.role, !param.trainable, param.name}, type);
                 if (!fresh && !(at->second == type))
-                    return invalid(fmt::format("[plan] param {} is {} in one graph and {} in another", param.name, to_string(at->second), to_string(type)));
+                    return invalid(fmt::format("[plan] param {} is {} in one graph and {} in another", param.name,
+                                               to_string(at->second), to_string(type)));
             }
         std::optional<SegmentAllocator> allocator;
         std::optional<Role> role;
         for (const auto& [key, type] : params) {
             const auto& [param_role, frozen, name] = key;
-            if (memory_.state.contains(name)) return invalid(fmt::format("[plan] param {} has different roles in different graphs", name));
+            if (memory_.state.contains(name))
+                return invalid(fmt::format("[plan] param {} has different roles in different graphs", name));
             if (role != param_role) allocator.emplace(program_.segments, SegmentKind::state, true, caps_);
             role = param_role;
             const uint64_t bytes = static_cast<uint64_t>(type.count()) * byte_size(type.dtype);

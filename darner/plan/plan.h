@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// plan_module(): graphs of primitives to a Program for given Caps. The steps are a list in plan.cpp: grouping, lowering to kernels,
-// memory, hazards. The plan depends on the graphs and the caps alone.
+// plan_module(): graphs of primitives to a Program for given Caps. The steps are a list in plan.cpp: grouping, lowering to
+// kernels, memory, hazards. The plan depends on the graphs and the caps alone.
 #pragma once
 
 #include "darner/graph/graph.h"

@@ -17,10 +17,15 @@ Result<void> check(const Graph& graph) {
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
         const Node& node = graph.nodes[i];
         const std::string what = graph.describe(NodeId(i));
-        if (!node.type.is_concrete()) reasons.push_back(what + " has symbolic dims; bind them first");
-        else if (!storage_of(node.type.dtype)) reasons.push_back(fmt::format("{} is {}, which kernels do not have; cast it to a 32-bit dtype", what, to_string(node.type.dtype)));
-        else if (node.type.count() > 0x7fffffff) reasons.push_back(what + " has more than 2^31 - 1 elements");
-        if (node.kind == NodeKind::op && node.op->is_composite()) reasons.push_back(what + " is composite; expand the graph first");
+        if (!node.type.is_concrete())
+            reasons.push_back(what + " has symbolic dims; bind them first");
+        else if (!storage_of(node.type.dtype))
+            reasons.push_back(
+                fmt::format("{} is {}, which kernels do not have; cast it to a 32-bit dtype", what, to_string(node.type.dtype)));
+        else if (node.type.count() > 0x7fffffff)
+            reasons.push_back(what + " has more than 2^31 - 1 elements");
+        if (node.kind == NodeKind::op && node.op->is_composite())
+            reasons.push_back(what + " is composite; expand the graph first");
     }
     if (reasons.empty()) return {};
     const size_t more = reasons.size() > max_listed ? reasons.size() - max_listed : 0;
@@ -57,8 +62,10 @@ Result<Graph> prepare(const Graph& graph) {
         const Node& node = graph.nodes[i];
         const bool reduces_nothing = node.kind == NodeKind::op && std::holds_alternative<ReduceLower>(node.op->lower) &&
                                      graph.type(node.operands[0]).count() == 0;
-        if (reduces_nothing) copier[NodeId(i)] = builder.constant(node.type, 0);
-        else copier.copy(NodeId(i));
+        if (reduces_nothing)
+            copier[NodeId(i)] = builder.constant(node.type, 0);
+        else
+            copier.copy(NodeId(i));
     }
     const auto own = [&](NodeId id) {
         const Value value = copier[id];

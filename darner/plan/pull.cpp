@@ -23,7 +23,8 @@ const std::vector<Expr>& index_of(kir::Builder& b, Point& point, const Type& typ
     return point.index;
 }
 
-Pull::Pull(const Graph& graph, kir::Builder& builder, Resolve resolve) : graph_(graph), b_(builder), resolve_(std::move(resolve)) {}
+Pull::Pull(const Graph& graph, kir::Builder& builder, Resolve resolve)
+    : graph_(graph), b_(builder), resolve_(std::move(resolve)) {}
 
 Expr Pull::splat(const Node& node) {
     const Tensor& value = graph_.constant(node);

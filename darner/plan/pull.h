@@ -17,7 +17,7 @@ namespace darner::plan {
 struct Point {
     kir::Expr linear;
     std::vector<kir::Expr> index;
-    bool has_index = false;   // an index of rank 0 is empty but known
+    bool has_index = false;  // an index of rank 0 is empty but known
 
     static Point at(kir::Expr linear) { return {linear, {}, false}; }
     static Point at(std::vector<kir::Expr> index) { return {{}, std::move(index), true}; }

@@ -72,7 +72,8 @@ void order_tasks(EntryPlan& plan) {
 
     std::vector<uint32_t> order(count);
     std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [&](uint32_t x, uint32_t y) { return plan.tasks[x].level < plan.tasks[y].level; });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t x, uint32_t y) { return plan.tasks[x].level < plan.tasks[y].level; });
     std::vector<Task> sorted;
     for (uint32_t t : order) sorted.push_back(std::move(plan.tasks[t]));
     plan.tasks = std::move(sorted);
@@ -114,7 +115,8 @@ std::vector<Item> emit_items(const EntryPlan& plan) {
         items.emplace_back(std::in_place_type<Dispatch>, std::move(dispatch));
     }
     for (const CopyTask& copy : plan.copies) {
-        const Use source{copy.source, copy.source, kir::Access::read, {}}, target{copy.target, copy.target, kir::Access::write, {}};
+        const Use source{copy.source, copy.source, kir::Access::read, {}},
+            target{copy.target, copy.target, kir::Access::write, {}};
         Copy item{window_of(plan, source), window_of(plan, target)};
         if (item.source.bytes == 0) continue;
         make_room({item.source, item.target});

@@ -22,8 +22,8 @@ struct Buffer {
     SegmentKind kind = SegmentKind::scratch;
     kernels::Storage storage = kernels::Storage::f32;
     uint64_t elements = 0;
-    std::string label;             // of the node it holds: for refusals
-    bool placed = false;           // state, inputs, outputs and constants come with their place
+    std::string label;    // of the node it holds: for refusals
+    bool placed = false;  // state, inputs, outputs and constants come with their place
     SegmentId segment;
     uint64_t offset = 0;
 
@@ -35,28 +35,28 @@ struct Buffer {
 struct Use {
     BufferId first, last;
     kir::Access access = kir::Access::read;
-    std::vector<BufferId> covered;   // every buffer in the window; just `first` for one
+    std::vector<BufferId> covered;  // every buffer in the window; just `first` for one
 };
 
 struct Task {
     KernelId kernel;
     std::array<uint32_t, 3> groups = {1, 1, 1};
-    std::vector<Use> uses;           // in binding order
-    std::vector<TaskId> after;       // besides what the uses imply: readers of memory that this task overwrites
+    std::vector<Use> uses;      // in binding order
+    std::vector<TaskId> after;  // besides what the uses imply: readers of memory that this task overwrites
     std::string label;
     uint64_t flops = 0;
-    uint32_t level = 0;              // barrier group
+    uint32_t level = 0;  // barrier group
 };
 
 // Scratch buffers that must lie at fixed distances, because one window spans them.
 struct Bundle {
     std::vector<BufferId> members;
-    std::vector<uint64_t> offsets;   // from the first, ascending
+    std::vector<uint64_t> offsets;  // from the first, ascending
     uint64_t bytes = 0;
 };
 
 struct CopyTask {
-    BufferId source, target;         // at the end of the step, after every task
+    BufferId source, target;  // at the end of the step, after every task
 };
 
 struct EntryPlan {

@@ -24,8 +24,10 @@ std::vector<std::string> names_of(const Program& program, const std::vector<Tens
 Error unknown(std::string_view what, std::string_view name, const std::vector<std::string>& known) {
     Error error = invalid(fmt::format("no {} named {}", what, name));
     const std::vector<std::string_view> views(known.begin(), known.end());
-    if (const auto near = nearest_name(name, views); !near.empty()) error.hint = fmt::format("did you mean {}?", near);
-    else error.hint = fmt::format("there are: {}", fmt::join(known, ", "));
+    if (const auto near = nearest_name(name, views); !near.empty())
+        error.hint = fmt::format("did you mean {}?", near);
+    else
+        error.hint = fmt::format("there are: {}", fmt::join(known, ", "));
     return error;
 }
 
@@ -108,7 +110,8 @@ Result<NamedArrays> Session::run(std::string_view graph, const NamedArrays& inpu
     std::string missing;
     for (TensorId id : entry.inputs) {
         const ProgramTensor& tensor = program_->tensor(id);
-        if (!inputs.contains(tensor.name)) missing += fmt::format("{}{}: {}", missing.empty() ? "" : ", ", tensor.name, type_of(tensor));
+        if (!inputs.contains(tensor.name))
+            missing += fmt::format("{}{}: {}", missing.empty() ? "" : ", ", tensor.name, type_of(tensor));
     }
     if (!missing.empty()) return invalid(fmt::format("graph {} needs inputs that were not given: {}", graph, missing));
     last_graph_ = graph;

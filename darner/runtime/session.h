@@ -19,11 +19,11 @@ namespace darner {
 using NamedArrays = std::map<std::string, Array, std::less<>>;
 
 struct CompileOptions {
-    std::string device;                 // as --device: "" is the best present, "vulkan", "vulkan:1", "interp"
-    std::shared_ptr<Device> open;       // an open device instead of `device`
+    std::string device;            // as --device: "" is the best present, "vulkan", "vulkan:1", "interp"
+    std::shared_ptr<Device> open;  // an open device instead of `device`
     PlanOptions plan;
-    bool run_init = true;               // run the module's `init` graph, if it has one, right after loading
-    uint64_t seed = 0;                  // written to the state param `seed` (two words) before init
+    bool run_init = true;  // run the module's `init` graph, if it has one, right after loading
+    uint64_t seed = 0;     // written to the state param `seed` (two words) before init
     // What Caps to plan for, from what the device has: tests cut limits down here.
     std::function<Caps(Caps)> restrict_caps;
 };
@@ -40,7 +40,7 @@ public:
 
     // State (params, moments, counters, data) and inputs by name. Types must be equal; the error says both.
     Result<void> write(std::string_view name, const Array& value);
-    Result<Array> read(std::string_view name);   // state or an output of the last run; waits
+    Result<Array> read(std::string_view name);  // state or an output of the last run; waits
     // The host's Array types of what a graph wants and gives.
     std::vector<std::string> inputs(std::string_view graph) const;
     std::vector<std::string> outputs(std::string_view graph) const;

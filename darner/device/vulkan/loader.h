@@ -8,40 +8,35 @@
 
 namespace darner::vulkan {
 
+// clang-format off
 #define DARNER_VK_GLOBAL_FUNCTIONS(X) \
-    X(CreateInstance) X(EnumerateInstanceVersion) X(EnumerateInstanceExtensionProperties) X(EnumerateInstanceLayerProperties)
+    X(CreateInstance) X(EnumerateInstanceVersion) X(EnumerateInstanceExtensionProperties) \
+    X(EnumerateInstanceLayerProperties)
+// clang-format on
 
-#define DARNER_VK_INSTANCE_FUNCTIONS(X)       \
-    X(DestroyInstance)                        \
-    X(EnumeratePhysicalDevices)               \
-    X(GetPhysicalDeviceProperties)            \
-    X(GetPhysicalDeviceProperties2)           \
-    X(GetPhysicalDeviceFeatures2)             \
-    X(GetPhysicalDeviceQueueFamilyProperties) \
-    X(GetPhysicalDeviceMemoryProperties)      \
+// clang-format off
+#define DARNER_VK_INSTANCE_FUNCTIONS(X) \
+    X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2) \
+    X(GetPhysicalDeviceFeatures2) X(GetPhysicalDeviceQueueFamilyProperties) X(GetPhysicalDeviceMemoryProperties) \
     X(GetPhysicalDeviceMemoryProperties2) X(EnumerateDeviceExtensionProperties) X(CreateDevice) X(GetDeviceProcAddr)
+// clang-format on
 
 // There only when VK_EXT_debug_utils is enabled.
 #define DARNER_VK_DEBUG_FUNCTIONS(X) X(CreateDebugUtilsMessengerEXT) X(DestroyDebugUtilsMessengerEXT)
 
-#define DARNER_VK_DEVICE_FUNCTIONS(X)                                                                                           \
-    X(DestroyDevice)                                                                                                            \
-    X(GetDeviceQueue)                                                                                                           \
-    X(QueueSubmit)                                                                                                              \
-    X(DeviceWaitIdle)                                                                                                           \
-    X(CreateBuffer)                                                                                                             \
-    X(DestroyBuffer)                                                                                                            \
-    X(GetBufferMemoryRequirements)                                                                                              \
-    X(AllocateMemory)                                                                                                           \
-    X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(InvalidateMappedMemoryRanges) X(CreateShaderModule) X(DestroyShaderModule) \
-        X(CreateComputePipelines) X(DestroyPipeline) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData)     \
-            X(CreatePipelineLayout) X(DestroyPipelineLayout) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout)         \
-                X(CreateDescriptorPool) X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets)              \
-                    X(CreateCommandPool) X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer)                  \
-                        X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch)      \
-                            X(CmdPipelineBarrier) X(CmdCopyBuffer) X(CmdFillBuffer) X(CmdResetQueryPool) X(CmdWriteTimestamp)   \
-                                X(CreateQueryPool) X(DestroyQueryPool) X(GetQueryPoolResults) X(CreateSemaphore)                \
-                                    X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue)
+// clang-format off
+#define DARNER_VK_DEVICE_FUNCTIONS(X) \
+    X(DestroyDevice) X(GetDeviceQueue) X(QueueSubmit) X(DeviceWaitIdle) X(CreateBuffer) X(DestroyBuffer) \
+    X(GetBufferMemoryRequirements) X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) \
+    X(InvalidateMappedMemoryRanges) X(CreateShaderModule) X(DestroyShaderModule) X(CreateComputePipelines) \
+    X(DestroyPipeline) X(CreatePipelineCache) X(DestroyPipelineCache) X(GetPipelineCacheData) X(CreatePipelineLayout) \
+    X(DestroyPipelineLayout) X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreateDescriptorPool) \
+    X(DestroyDescriptorPool) X(AllocateDescriptorSets) X(UpdateDescriptorSets) X(CreateCommandPool) \
+    X(DestroyCommandPool) X(AllocateCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) \
+    X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdPipelineBarrier) X(CmdCopyBuffer) \
+    X(CmdFillBuffer) X(CmdResetQueryPool) X(CmdWriteTimestamp) X(CreateQueryPool) X(DestroyQueryPool) \
+    X(GetQueryPoolResults) X(CreateSemaphore) X(DestroySemaphore) X(WaitSemaphores) X(GetSemaphoreCounterValue)
+// clang-format on
 
 // There only when VK_EXT_debug_utils is enabled.
 #define DARNER_VK_LABEL_FUNCTIONS(X) X(CmdBeginDebugUtilsLabelEXT) X(CmdEndDebugUtilsLabelEXT) X(SetDebugUtilsObjectNameEXT)
