@@ -28,7 +28,10 @@ if(DARNER_TESTS)
                                                   JSON_NOEXCEPTION)
     # These tests run the programs.
     add_dependencies(whole_test darner ${DARNER_EXAMPLES})
-    add_test(NAME whole COMMAND whole_test)
+    # What is bounded in time runs alone.
+    add_test(NAME whole COMMAND whole_test --gtest_filter=-TrainFashionMnist.*)
+    add_test(NAME training COMMAND whole_test --gtest_filter=TrainFashionMnist.*)
+    set_tests_properties(training PROPERTIES RUN_SERIAL ON)
   endif()
 endif()
 

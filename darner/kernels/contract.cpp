@@ -147,6 +147,18 @@ private:
 
 }  // namespace
 
+namespace {
+
+// Columns an invocation takes of those that a row of invocations has: up to eight, a divisor where there is a large one, so
+// that stores need no tests.
+uint32_t register_columns(uint32_t columns) {
+    for (uint32_t c = 8; c >= 5; --c)
+        if (columns % c == 0) return c;
+    return std::min(8u, columns);
+}
+
+}  // namespace
+
 std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, const Caps& caps) {
     ContractShape shape;
     if (caps.barriers_are_dear()) {
@@ -154,7 +166,7 @@ std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t
         shape.threads_m = 1;
         shape.threads_n = caps.subgroup_size != 0 ? caps.subgroup_size : 8;
         shape.rows = std::min(16u, power_of_two_at_least(m));
-        shape.cols = std::min(8u, power_of_two_at_least(static_cast<uint32_t>(ceil_div(n, shape.threads_n))));
+        shape.cols = register_columns(static_cast<uint32_t>(ceil_div(n, shape.threads_n)));
     } else {
         // Halve the tile until there are enough of them to fill the device, or the output fills no more of it.
         const auto tiles = [&] { return batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()); };
