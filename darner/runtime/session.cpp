@@ -15,6 +15,10 @@ namespace {
 
 std::string type_of(const ProgramTensor& tensor) { return fmt::format("{}[{}]", tensor.dtype, fmt::join(tensor.dims, ",")); }
 
+bool has_type_of(const ProgramTensor& tensor, const Array& value) {
+    return value.dtype == tensor.dtype && value.dims == tensor.dims;
+}
+
 std::vector<std::string> names_of(const Program& program, const std::vector<TensorId>& ids) {
     std::vector<std::string> names;
     for (TensorId id : ids) names.push_back(program.tensor(id).name);
@@ -92,7 +96,7 @@ Result<void> Session::write(std::string_view name, const Array& value) {
     TRY(TensorId id, find(name, last_graph_));
     TRY(verify(value));
     const ProgramTensor& tensor = program_->tensor(id);
-    if (value.dtype != tensor.dtype || value.dims != tensor.dims)
+    if (!has_type_of(tensor, value))
         return invalid(fmt::format("{} has the wrong type: got {}, expected {}", name, type_text(value), type_of(tensor)));
     return executable_->write(id, value.data);
 }
@@ -151,20 +155,34 @@ Result<void> Session::save(const std::string& path) {
     return write_safetensors(path, contents);
 }
 
+// All is checked before anything is written: a file that does not fit leaves the state as it was.
 Result<void> Session::load(const std::string& path, bool strict) {
     TRY(Safetensors contents, read_safetensors(path));
-    std::vector<std::string> missing, unexpected;
-    for (const ProgramTensor& tensor : program_->tensors)
-        if (is_saved(tensor) && !contents.tensors.contains(tensor.name)) missing.push_back(tensor.name);
-    for (const auto& [name, value] : contents.tensors) {
-        const TensorId id = program_->find_state(name);
-        if (!id.valid()) unexpected.push_back(name);
+    std::vector<std::string> missing, unexpected, mistyped;
+    std::vector<std::pair<TensorId, const Array*>> writes;
+    std::set<std::string_view> known;
+    for (uint32_t i = 0; i < program_->tensors.size(); ++i) {
+        const ProgramTensor& tensor = program_->tensors[i];
+        if (!is_saved(tensor)) continue;
+        known.insert(tensor.name);
+        const auto found = contents.tensors.find(tensor.name);
+        if (found == contents.tensors.end()) {
+            missing.push_back(tensor.name);
+        } else if (const Array& value = found->second; !has_type_of(tensor, value)) {
+            mistyped.push_back(fmt::format("{}: got {}, expected {}", tensor.name, type_text(value), type_of(tensor)));
+        } else {
+            writes.emplace_back(TensorId(i), &value);
+        }
     }
-    if (strict && !(missing.empty() && unexpected.empty()))
-        return invalid(fmt::format("{} does not fit this module: missing [{}], unexpected [{}]", path, fmt::join(missing, ", "),
-                                   fmt::join(unexpected, ", ")));
     for (const auto& [name, value] : contents.tensors)
-        if (program_->find_state(name).valid()) TRY(write(name, value));
+        if (!known.contains(name)) unexpected.push_back(name);
+
+    std::vector<std::string> problems;
+    if (strict && !missing.empty()) problems.push_back(fmt::format("missing [{}]", fmt::join(missing, ", ")));
+    if (strict && !unexpected.empty()) problems.push_back(fmt::format("unexpected [{}]", fmt::join(unexpected, ", ")));
+    if (!mistyped.empty()) problems.push_back(fmt::format("of another type [{}]", fmt::join(mistyped, "; ")));
+    if (!problems.empty()) return invalid(fmt::format("[load] {} does not fit this module: {}", path, fmt::join(problems, ", ")));
+    for (const auto& [id, value] : writes) TRY(executable_->write(id, value->data));
     return {};
 }
 

@@ -53,7 +53,9 @@ public:
     Result<void> wait();
     Result<std::vector<DispatchTime>> profile(std::string_view graph);
 
-    // Safetensors of all state but role `data`; `load` by name: strict wants exactly these names, else it takes what is there.
+    // Safetensors of all state but role `data`. `load` goes by name: strict wants exactly these names, else it takes those that
+    // are there and leaves the rest. Types must be equal in both cases; the error lists all that differs, and nothing is
+    // written then.
     Result<void> save(const std::string& path);
     Result<void> load(const std::string& path, bool strict = true);
 
