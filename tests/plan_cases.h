@@ -250,6 +250,64 @@ inline constexpr PlanCase plan_cases[] = {
         m = matmul(a, reshape(s, shape=[6,1]))
         output y = add(a, m)
     })"},
+    {"updates_that_count_positions", R"(graph g {
+        p = param f32[50]
+        q = param f32[50]
+        i = iota(shape=[50], dtype=f32, axis=0)
+        update p = add(p, i)
+        update q = add(q, i)
+    })"},
+    {"one_gradient_in_two_windows", R"(graph g {
+        p1 = param f32[4]
+        p2 = param f32[4]
+        q2 = param f32[4] trainable=false role=moment
+        q3 = param f32[4] trainable=false role=moment
+        x = input f32[4]
+        g1 = materialize(mul(x, sum(p1)))
+        g2 = materialize(mul(x, sum(p2)))
+        g3 = materialize(mul(x, sum(q3)))
+        update p1 = sub(p1, g1)
+        update p2 = sub(p2, g2)
+        update q2 = sub(q2, g2)
+        update q3 = sub(q3, g3)
+    })"},
+    {"one_gradient_for_two_params", R"(graph g {
+        p = param f32[7]
+        q = param f32[7]
+        x = input f32[5,3]
+        y = input f32[5,7]
+        g = materialize(sum(dot(x, y, contract=[[0],[0]]), axes=[0]))
+        update p = sub(p, g)
+        update q = sub(q, g)
+    })"},
+    {"windows_that_would_wait_in_a_circle", R"(graph g {
+        p1 = param f32[4]
+        p2 = param f32[4]
+        c1 = param f32[4] trainable=false role=moment
+        c2 = param f32[4] trainable=false role=moment
+        update p1 = add(p1, c1)
+        update p2 = add(p2, c2)
+        update c1 = mul(c1, p2)
+    })"},
+    {"updates_that_do_not_keep_zeros", R"(graph g {
+        p = param f32[5]
+        q = param f32[6]
+        update p = add(p, 1)
+        update q = add(q, 1)
+    })"},
+    {"many_reductions_in_a_row", R"(graph g {
+        x0 = input f32[2,3000]
+        x1 = sub(x0, mul(sum(x0, axes=[1], keep=true), 1e-4))
+        x2 = sub(x1, mul(sum(x1, axes=[1], keep=true), 1e-4))
+        x3 = sub(x2, mul(max(x2, axes=[1], keep=true), 1e-4))
+        x4 = sub(x3, mul(sum(x3, axes=[1], keep=true), 1e-4))
+        x5 = sub(x4, mul(min(x4, axes=[1], keep=true), 1e-4))
+        x6 = sub(x5, mul(sum(x5, axes=[1], keep=true), 1e-4))
+        x7 = sub(x6, mul(sum(x6, axes=[1], keep=true), 1e-4))
+        x8 = sub(x7, mul(sum(x7, axes=[1], keep=true), 1e-4))
+        output x8
+        output k = argmax(x8, axis=1)
+    })"},
 };
 
 }  // namespace darner::test

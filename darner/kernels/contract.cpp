@@ -172,8 +172,9 @@ std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t
         const auto tiles = [&] { return batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()); };
         while (shape.rows > 1 && (m <= shape.tile_m() / 2 || tiles() < caps.compute_units)) shape.rows /= 2;
         while (shape.cols > 1 && (n <= shape.tile_n() / 2 || tiles() < caps.compute_units)) shape.cols /= 2;
-        while (shape.threads_m * shape.threads_n > caps.max_invocations) shape.threads_m /= 2;
-        while ((shape.tile_m() + shape.tile_n() + 2) * shape.depth * 4 > caps.max_workgroup_bytes) shape.depth /= 2;
+        while (shape.threads_m > 1 && shape.threads_m * shape.threads_n > caps.max_invocations) shape.threads_m /= 2;
+        while (shape.threads_n > 1 && shape.threads_m * shape.threads_n > caps.max_invocations) shape.threads_n /= 2;
+        while (shape.depth > 1 && (shape.tile_m() + shape.tile_n() + 2) * shape.depth * 4 > caps.max_workgroup_bytes) shape.depth /= 2;
     }
     const auto grid = fold(batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()), caps);
     if (!grid) return std::nullopt;

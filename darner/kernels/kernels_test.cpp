@@ -109,6 +109,8 @@ TEST(Map, PacksSmallDtypesWithOneOwnerAWord) {
     }
 }
 
+constexpr RowReduce softmax_reduces[] = {{RowOp::max, 0}, {RowOp::argmax, 0}, {RowOp::sum, 1}};
+
 // Softmax with the row maximum's index beside it and the column sums of its result: two stages, full and row outputs.
 struct RowResult {
     std::vector<float> y, partial;
@@ -121,7 +123,7 @@ RowResult run_softmax(uint32_t rows, uint32_t cols, bool columns, const Caps& ca
     RowResult out;
     out.y.resize(x.size());
     out.arg.resize(rows);
-    out.shape = *row_shape(rows, cols, 3, columns ? 1 : 0, caps);
+    out.shape = *row_shape(rows, cols, softmax_reduces, columns ? 1 : 0, caps);
     out.partial.resize(size_t{out.shape.blocks} * cols);
     Builder b("row");
     const auto in = b.binding("x", Scalar::f32, 1, Access::read, x.size());
@@ -132,7 +134,7 @@ RowResult run_softmax(uint32_t rows, uint32_t cols, bool columns, const Caps& ca
     RowSpec spec;
     spec.rows = rows;
     spec.cols = cols;
-    spec.reduces = {{RowOp::max, 0}, {RowOp::argmax, 0}, {RowOp::sum, 1}};
+    spec.reduces.assign(std::begin(softmax_reduces), std::end(softmax_reduces));
     spec.has_full_outputs = spec.has_row_outputs = true;
     spec.column_sums = columns ? 1 : 0;
     const auto load = [&](Expr r, Expr c) { return b.load(in, r * cols + c); };
@@ -156,7 +158,7 @@ TEST(Row, StagesOutputsAndColumnSumsOnEveryShape) {
         for (auto [rows, cols] :
              {std::pair{1u, 1u}, {3u, 5u}, {17u, 257u}, {2u, 4099u}, {129u, 64u}, {1000u, 3u}, {5u, 1u}, {70u, 31u}}) {
             std::vector<float> x = random_floats(size_t{rows} * cols, rows * 7 + cols);
-            const bool columns = row_shape(rows, cols, 3, 1, caps).has_value();
+            const bool columns = row_shape(rows, cols, softmax_reduces, 1, caps).has_value();
             const RowResult got = run_softmax(rows, cols, columns, caps, x);
             if (HasFatalFailure()) return;
             std::vector<double> column(cols, 0);
@@ -194,7 +196,7 @@ TEST(Row, UnrolledRowsReadEachInputOnceAndLongRowsStillWork) {
         EXPECT_EQ(got.stats.stores[1], uint64_t{rows} * cols);
     }
     const uint32_t cols = 100000;
-    EXPECT_FALSE(row_shape(2, cols, 1, 1, caps).has_value());
+    EXPECT_FALSE(row_shape(2, cols, softmax_reduces, 1, caps).has_value());
     std::vector<float> x = random_floats(2 * cols, 5);
     EXPECT_FALSE(run_softmax(2, cols, false, caps, x).shape.unrolled);
 }

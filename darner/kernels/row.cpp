@@ -4,6 +4,8 @@
 #include "darner/base/check.h"
 
 #include <algorithm>
+#include <map>
+#include <span>
 
 namespace darner::kernels {
 
@@ -18,11 +20,18 @@ using Values = Builder::Values;
 // Results of a reduction in flight: one value, and for argmax its index.
 size_t width(RowOp op) { return op == RowOp::argmax ? 2 : 1; }
 
+// A NaN on either side wins: devices promise nothing for NaN in min and max, so the test is on bits.
+Expr or_nan(Builder& b, Expr left, Expr right, Expr otherwise) {
+    if (left.type().scalar != kir::Scalar::f32) return otherwise;
+    const auto is_nan = [&](Expr v) { return (b.bitcast(v, kir::Scalar::u32) & 0x7fffffff) > 0x7f800000; };
+    return b.select(is_nan(left), left, b.select(is_nan(right), right, otherwise));
+}
+
 Values combine(Builder& b, RowOp op, const Values& left, const Values& right) {
     switch (op) {
         case RowOp::sum: return {left[0] + right[0]};
-        case RowOp::max: return {b.max(left[0], right[0])};
-        case RowOp::min: return {b.min(left[0], right[0])};
+        case RowOp::max: return {or_nan(b, left[0], right[0], b.max(left[0], right[0]))};
+        case RowOp::min: return {or_nan(b, left[0], right[0], b.min(left[0], right[0]))};
         case RowOp::argmax: {
             // The lowest index among equals.
             const Expr better = (right[0] > left[0]) | ((right[0] == left[0]) & (right[1] < left[1]));
@@ -159,9 +168,11 @@ private:
     }
 
     void through_arrays(const std::vector<size_t>& members, std::vector<Values>& partial, uint32_t within) {
+        if (uses_arrays_) b_.barrier();  // what the stage before has read is written again
         uses_arrays_ = true;
         const uint32_t parts = shape_.lanes / within;
         std::vector<std::vector<kir::ArrayRef>> arrays(members.size());
+        size_t next_float = 0, next_integer = 0;
         const Expr part = lane_ / within;
         const auto write = [&] {
             for (size_t m = 0; m < members.size(); ++m)
@@ -169,8 +180,7 @@ private:
         };
         for (size_t m = 0; m < members.size(); ++m)
             for (Expr e : partial[m])
-                arrays[m].push_back(
-                    b_.workgroup_array("partial" + std::to_string(array_count_++), e.type(), parts * shape_.slots));
+                arrays[m].push_back(array_of(e.type(), parts, e.type() == kir::f32_type ? next_float : next_integer));
         if (within == 1)
             write();
         else
@@ -189,6 +199,14 @@ private:
                 for (size_t p = 0; p + gap < all.size(); p += 2 * gap) all[p] = combine(b_, op(members[m]), all[p], all[p + gap]);
             partial[m] = all[0];
         }
+    }
+
+    // Arrays are shared by the stages: the i-th of a type. Floats are counted apart from integers of either sign.
+    kir::ArrayRef array_of(kir::Type type, uint32_t parts, size_t& next) {
+        auto& pool = arrays_[{type.scalar, next++}];
+        if (!pool)
+            pool = b_.workgroup_array(std::string("partial_") + to_string(type.scalar) + std::to_string(next), type, parts * shape_.slots);
+        return *pool;
     }
 
     Values final_pass(Expr row, Expr valid, const Values& sums) {
@@ -264,21 +282,38 @@ private:
     uint32_t subgroup_;
     Expr index_, lane_, slot_, block_;
     bool uses_arrays_ = false;
-    uint32_t array_count_ = 0;
+    std::map<std::pair<kir::Scalar, size_t>, std::optional<kir::ArrayRef>> arrays_;
 };
 
 }  // namespace
 
-std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, size_t reduces, size_t column_sums, const Caps& caps) {
+namespace {
+
+// Words of partial results that a workgroup holds for one lane or subgroup of a row: the widest stage's. Floats and integers
+// have arrays of their own, so stages of different kinds may need both.
+uint32_t reduction_words(std::span<const RowReduce> reduces) {
+    uint32_t widest = 0, words = 0;
+    for (size_t k = 0; k < reduces.size(); ++k) {
+        if (k > 0 && reduces[k].stage != reduces[k - 1].stage) words = 0;
+        words += static_cast<uint32_t>(width(reduces[k].op));
+        widest = std::max(widest, words);
+    }
+    return 3 * widest;
+}
+
+}  // namespace
+
+std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, std::span<const RowReduce> reduces, size_t column_sums,
+                                  const Caps& caps) {
     RowShape shape;
     const uint32_t limit = std::min(caps.max_invocations, caps.max_workgroup_size[0]);
     // Where barriers are dear a row stays within a subgroup while its items fit in registers; elsewhere a lane has about four.
     const uint32_t preferred_items = caps.barriers_are_dear() ? max_unrolled_items : 4;
     uint32_t lanes = power_of_two_at_least(static_cast<uint32_t>(ceil_div(cols, preferred_items)));
     const uint32_t subgroup = caps.known_subgroup_size();
-    if (reduces > 0 && subgroup > 1 && cols > 1) lanes = std::max(lanes, std::min(subgroup, power_of_two_at_least(cols)));
+    if (!reduces.empty() && subgroup > 1 && cols > 1) lanes = std::max(lanes, std::min(subgroup, power_of_two_at_least(cols)));
     // Without row reductions lanes never talk: neighbouring columns go to neighbouring lanes.
-    if (reduces == 0) lanes = std::max(lanes, std::min(power_of_two_at_least(cols), std::min(limit, 64u)));
+    if (reduces.empty()) lanes = std::max(lanes, std::min(power_of_two_at_least(cols), std::min(limit, 64u)));
     lanes = std::min(lanes, std::min(limit, 1024u));
     while (lanes > limit) lanes /= 2;
     shape.lanes = lanes;
@@ -292,12 +327,19 @@ std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, size_t reduces, 
         // Whole subgroups only.
         while (shape.lanes * shape.slots < subgroup && shape.lanes * shape.slots * 2 <= limit) shape.slots *= 2;
     }
+    // Workgroup memory: partial results of a stage (a word a subgroup, or a lane where there are none) and the columns of all slots.
+    const uint32_t parts = subgroup > 1 ? std::max(1u, lanes / subgroup) : lanes;
+    const auto bytes = [&] {
+        const uint64_t partial = parts > 1 ? uint64_t{reduction_words(reduces)} * parts * shape.slots * 4 : 0;
+        const uint64_t columns = column_sums > 0 && shape.slots > 1 ? uint64_t{shape.slots} * lanes * shape.items * 4 : 0;
+        return partial + columns;
+    };
+    while (shape.slots > 1 && lanes * shape.slots > std::max(1u, subgroup) && bytes() > caps.max_workgroup_bytes) shape.slots /= 2;
+    if (bytes() > caps.max_workgroup_bytes) return std::nullopt;
     if (column_sums > 0) {
         // Partials cost blocks x cols; a few blocks a compute unit keep the device busy.
         const uint32_t workgroups = std::max(1u, caps.compute_units * 2);
         shape.blocks = std::min(workgroups, static_cast<uint32_t>(ceil_div(rows, shape.slots)));
-        while (shape.slots > 1 && uint64_t{shape.slots} * lanes * shape.items * 4 > caps.max_workgroup_bytes / 2)
-            shape.slots /= 2;
     } else {
         shape.blocks = static_cast<uint32_t>(ceil_div(rows, shape.slots));
     }

@@ -43,8 +43,10 @@ struct RowShape {
     Grid grid;
 };
 
-// Nothing when the device cannot run it: column sums over rows too long to unroll, or too many workgroups.
-std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, size_t reduces, size_t column_sums, const Caps& caps);
+// Nothing when the device cannot run it: column sums over rows too long to unroll, too many workgroups, or more workgroup
+// memory than there is.
+std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, std::span<const RowReduce> reduces, size_t column_sums,
+                                  const Caps& caps);
 
 // Emits into a builder whose bindings are declared; sets the workgroup size.
 void build_row(kir::Builder& b, const RowSpec& spec, const RowShape& shape, const Caps& caps);

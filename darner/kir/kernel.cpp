@@ -2,6 +2,8 @@
 // Names of the kernel IR's enums and types, and the structural hash.
 #include "darner/kir/kernel.h"
 
+#include <algorithm>
+
 #include "darner/base/hash.h"
 
 namespace darner::kir {
@@ -142,6 +144,25 @@ uint64_t structural_hash(const Kernel& kernel) {
     s.hash.word(kernel.params.size());
     if (!kernel.blocks.empty()) s.block(BlockId(0u));
     return s.hash.value();
+}
+
+bool same_structure(const Kernel& x, const Kernel& y) {
+    const auto same_range = [](const auto& a, const auto& b, auto equal) { return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal); };
+    const auto bindings = [](const Binding& a, const Binding& b) {
+        return a.scalar == b.scalar && a.lanes == b.lanes && a.access == b.access && a.elements == b.elements;
+    };
+    const auto arrays = [](const Array& a, const Array& b) { return a.space == b.space && a.type == b.type && a.count == b.count; };
+    const auto instructions = [&](const Instruction& a, const Instruction& b) {
+        return a.op == b.op && a.type == b.type && a.aux == b.aux && a.aux2 == b.aux2 && a.first_operand == b.first_operand &&
+               a.operand_count == b.operand_count && a.block_count == b.block_count && a.first_block == b.first_block;
+    };
+    const auto blocks = [](const Block& a, const Block& b) {
+        return a.arguments == b.arguments && a.instructions == b.instructions && a.yields == b.yields;
+    };
+    return x.workgroup_size == y.workgroup_size && x.required_subgroup_size == y.required_subgroup_size &&
+           x.params.size() == y.params.size() && x.operands == y.operands && same_range(x.bindings, y.bindings, bindings) &&
+           same_range(x.arrays, y.arrays, arrays) && same_range(x.instructions, y.instructions, instructions) &&
+           same_range(x.blocks, y.blocks, blocks);
 }
 
 }  // namespace darner::kir

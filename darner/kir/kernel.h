@@ -106,6 +106,15 @@ enum class Opcode : uint8_t {
 };
 const char* to_string(Opcode op);
 
+// Classes of opcodes, which stand together in the list above.
+// Where an invocation is: u32 leaves that the target provides. The first three have an axis, in aux.
+constexpr bool is_id(Opcode op) { return op >= Opcode::workgroup_id && op <= Opcode::subgroup_size; }
+constexpr bool is_id_with_axis(Opcode op) { return op >= Opcode::workgroup_id && op <= Opcode::local_id; }
+constexpr bool is_comparison(Opcode op) { return op >= Opcode::eq && op <= Opcode::ge; }
+constexpr bool is_rounding(Opcode op) { return op >= Opcode::floor && op <= Opcode::round_even; }
+// The float functions of one operand; `pow` is the one of two.
+constexpr bool is_float_function(Opcode op) { return op >= Opcode::floor && op <= Opcode::tanh; }
+
 enum class ReduceKind : uint8_t { add, min, max, mul, bit_and, bit_or };
 enum class AtomicKind : uint8_t { add, min, max, exchange, bit_or };
 const char* to_string(ReduceKind kind);
@@ -185,5 +194,7 @@ inline constexpr uint32_t max_param_words = 16;
 
 // Hash of everything but the names: kernels of equal hash share one pipeline.
 uint64_t structural_hash(const Kernel& kernel);
+// Equal in everything that the hash covers, for kernels of one numbering (a Builder's finish() numbers in text order).
+bool same_structure(const Kernel& x, const Kernel& y);
 
 }  // namespace darner::kir

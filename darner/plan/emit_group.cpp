@@ -163,12 +163,12 @@ private:
         for (size_t n = 0; n < group_.nodes.size(); ++n)
             if (is_reduce(group_.nodes[n]) && group_.places[n] == Place::row) reduces.push_back(n);
         std::stable_sort(reduces.begin(), reduces.end(), [&](size_t x, size_t y) { return group_.stages[x] < group_.stages[y]; });
-        for (size_t n : reduces) spec.reduces.push_back({row_op(group_.nodes[n]), group_.stages[n]});
+        for (size_t n : reduces) spec.reduces.push_back({row_op(graph_, group_.nodes[n]), group_.stages[n]});
         const auto full = stored_with(Place::full), rows = stored_with(Place::row), columns = stored_with(Place::column);
         spec.has_full_outputs = !full.empty();
         spec.has_row_outputs = !rows.empty();
         spec.column_sums = columns.size();
-        const auto shape = kernels::row_shape(spec.rows, spec.cols, reduces.size(), columns.size(), caps_);
+        const auto shape = kernels::row_shape(spec.rows, spec.cols, spec.reduces, columns.size(), caps_);
         CHECK(shape.has_value(), "grouping has asked before");
         for (NodeId id : columns) {
             Buffer partial;
@@ -215,16 +215,6 @@ private:
     }
 
     bool is_reduce(NodeId id) const { return std::holds_alternative<ReduceLower>(graph_.node(id).op->lower); }
-    kernels::RowOp row_op(NodeId id) const {
-        switch (std::get<ReduceLower>(graph_.node(id).op->lower).kind) {
-            case Reduction::sum: return kernels::RowOp::sum;
-            case Reduction::max: return kernels::RowOp::max;
-            case Reduction::min: return kernels::RowOp::min;
-            case Reduction::argmax: return kernels::RowOp::argmax;
-        }
-        return kernels::RowOp::sum;
-    }
-
     // The operand's axes of one role, with the index over them given as one number.
     struct AxisGroup {
         std::vector<size_t> axes;

@@ -236,15 +236,16 @@ private:
     bool stage_reductions(Group& group, const std::vector<std::vector<size_t>>& inside, size_t sums) const {
         if (group.kind != GroupKind::row || group.space.count() == 0) return true;  // nothing is run for an empty space
         std::vector<uint32_t> ready(group.nodes.size(), 0);
-        size_t reduces = 0;
+        std::vector<kernels::RowReduce> reduces;
         for (size_t n = 0; n < group.nodes.size(); ++n) {
             for (size_t in : inside[n]) ready[n] = std::max(ready[n], ready[in]);
             if (!is_reduce(group.nodes[n]) || group.places[n] != Place::row) continue;
             group.stages[n] = ready[n]++;
-            ++reduces;
+            reduces.push_back({row_op(graph_, group.nodes[n]), group.stages[n]});
         }
-        const auto shape = kernels::row_shape(static_cast<uint32_t>(group.space.rows), static_cast<uint32_t>(group.space.cols),
-                                              reduces, sums, caps_);
+        std::stable_sort(reduces.begin(), reduces.end(), [](const auto& x, const auto& y) { return x.stage < y.stage; });
+        const auto shape = kernels::row_shape(static_cast<uint32_t>(group.space.rows), static_cast<uint32_t>(group.space.cols), reduces,
+                                              sums, caps_);
         return shape.has_value();
     }
 

@@ -37,8 +37,11 @@ public:
         TRY(place_state(graphs));
         for (const Graph& graph : graphs) TRY(plan_entry(graph));
         TRY(check_memory());
-        if (auto verified = verify(program_); !verified)
-            bug(__FILE__, __LINE__, "the plan is not valid: " + verified.error().text());
+        if (auto verified = verify(program_); !verified) {
+            DCHECK(false, "the plan is not valid: " + verified.error().text());
+            return unsupported("[plan] the plan came out wrong, which is a bug in darner; please report it with the graph: " +
+                               verified.error().text());
+        }
         return std::move(program_);
     }
 

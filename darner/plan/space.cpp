@@ -114,4 +114,14 @@ std::vector<Reach> reads_of(const Graph& graph, const Grouping& grouping, Tokens
     return reads;
 }
 
+kernels::RowOp row_op(const Graph& graph, NodeId reduction) {
+    switch (std::get<ReduceLower>(graph.node(reduction).op->lower).kind) {
+        case Reduction::sum: return kernels::RowOp::sum;
+        case Reduction::max: return kernels::RowOp::max;
+        case Reduction::min: return kernels::RowOp::min;
+        case Reduction::argmax: return kernels::RowOp::argmax;
+    }
+    bug(__FILE__, __LINE__, "unknown reduction");
+}
+
 }  // namespace darner::plan

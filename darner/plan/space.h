@@ -33,4 +33,6 @@ std::vector<Reach> reads_of(const Graph& graph, const Grouping& grouping, Tokens
 // The axes that a reduction node removes, ascending.
 std::vector<size_t> reduced_axes(const Graph& graph, NodeId node);
 
+kernels::RowOp row_op(const Graph& graph, NodeId reduction);
+
 }  // namespace darner::plan
