@@ -22,7 +22,7 @@ struct DeviceCase {
 };
 
 // The interpreter with GPU-like caps, subgroups of 8, CPU-like caps, WebGPU's defaults and without fusion or aliasing; and
-// Vulkan where present.
+// Vulkan, which fails where there is no driver: a device that is not there proves nothing.
 std::vector<DeviceCase> device_cases();
 // Only the first few: for slow graphs.
 std::vector<DeviceCase> main_device_cases();
@@ -38,6 +38,9 @@ struct Tolerance {
     double of_largest = 1e-6;                    // of the tensor's largest magnitude
     std::map<std::string, double> largest = {};  // by name: a magnitude that cancels in the result, where larger than it
 };
+
+// One line on the first element that is off, "" when there is none. Integers and bools must be equal.
+std::string difference(const std::string& name, const Tensor& got, const Tensor& want, const Tolerance& tolerance = {});
 
 // "" when everything agrees.
 std::string compare(const Graph& graph, const NamedTensors& leaves, const DeviceCase& on, const Tolerance& tolerance = {});
