@@ -14,29 +14,7 @@ namespace {
 
 constexpr uint32_t f32_one = 0x3f800000u;
 
-bool is_unary(Opcode op) {
-    switch (op) {
-        case Opcode::neg:
-        case Opcode::abs:
-        case Opcode::bit_not:
-        case Opcode::floor:
-        case Opcode::ceil:
-        case Opcode::trunc:
-        case Opcode::round_even:
-        case Opcode::exp:
-        case Opcode::exp2:
-        case Opcode::log:
-        case Opcode::log2:
-        case Opcode::sqrt:
-        case Opcode::rsqrt:
-        case Opcode::sin:
-        case Opcode::cos:
-        case Opcode::tanh: return true;
-        default: return false;
-    }
-}
-
-bool is_comparison(Opcode op) { return op >= Opcode::eq && op <= Opcode::ge; }
+bool is_unary(Opcode op) { return op == Opcode::neg || op == Opcode::abs || op == Opcode::bit_not || kir::is_float_function(op); }
 
 // The opcode for floats, signed and unsigned integers.
 Op by_kind(Scalar s, Op for_float, Op for_signed, Op for_unsigned) {
@@ -71,7 +49,8 @@ SpirvId FunctionEmitter::emit_arithmetic(kir::ValueId v) {
         default: break;
     }
     if (is_unary(inst.op)) return emit_unary(inst, operand(v, 0));
-    if (is_comparison(inst.op)) return emit_comparison(inst.op, type_of(kernel_.operand(v, 0)), operand(v, 0), operand(v, 1));
+    if (kir::is_comparison(inst.op))
+        return emit_comparison(inst.op, type_of(kernel_.operand(v, 0)), operand(v, 0), operand(v, 1));
     SpirvId b = operand(v, 1);
     const bool shift = inst.op == Opcode::shl || inst.op == Opcode::shr;
     if (shift && inst.type.lanes > 1 && type_of(kernel_.operand(v, 1)).is_scalar()) {

@@ -114,31 +114,37 @@ void FunctionEmitter::declare_params() {
     module_.name(params_, "params");
 }
 
-void FunctionEmitter::load_builtin(Opcode op, BuiltIn builtin, bool vector) {
-    if (builtins_.count(op)) return;
+namespace {
+
+BuiltIn builtin_of(Opcode id) {
+    switch (id) {
+        case Opcode::workgroup_id: return BuiltIn::WorkgroupId;
+        case Opcode::num_workgroups: return BuiltIn::NumWorkgroups;
+        case Opcode::local_id: return BuiltIn::LocalInvocationId;
+        case Opcode::local_index: return BuiltIn::LocalInvocationIndex;
+        case Opcode::subgroup_id: return BuiltIn::SubgroupId;
+        case Opcode::lane_id: return BuiltIn::SubgroupLocalInvocationId;
+        case Opcode::subgroup_size: return BuiltIn::SubgroupSize;
+        default: bug(__FILE__, __LINE__, std::string("no SPIR-V built-in for kernel IR's ") + kir::to_string(id));
+    }
+}
+
+}  // namespace
+
+void FunctionEmitter::load_builtin(Opcode id) {
+    if (builtins_.count(id)) return;
     // Vulkan's built-ins are vectors of 3, which kernel IR does not have.
-    const SpirvId scalar = type(kir::u32_type), wanted = vector ? type({Scalar::u32, 3}) : scalar;
+    const SpirvId scalar = type(kir::u32_type), wanted = kir::is_id_with_axis(id) ? type({Scalar::u32, 3}) : scalar;
     const SpirvId variable = module_.variable(StorageClass::Input, wanted);
-    module_.decorate(variable, Decoration::BuiltIn, {builtin});
-    builtins_[op] = emit(Op::Load, wanted, {variable});
+    module_.decorate(variable, Decoration::BuiltIn, {builtin_of(id)});
+    builtins_[id] = emit(Op::Load, wanted, {variable});
 }
 
 // At the top of the function, so that the values are seen everywhere.
 void FunctionEmitter::load_builtins() {
-    for (const kir::Block& block : kernel_.blocks) {
-        for (kir::ValueId v : block.instructions) {
-            switch (kernel_.at(v).op) {
-                case Opcode::workgroup_id: load_builtin(Opcode::workgroup_id, BuiltIn::WorkgroupId, true); break;
-                case Opcode::num_workgroups: load_builtin(Opcode::num_workgroups, BuiltIn::NumWorkgroups, true); break;
-                case Opcode::local_id: load_builtin(Opcode::local_id, BuiltIn::LocalInvocationId, true); break;
-                case Opcode::local_index: load_builtin(Opcode::local_index, BuiltIn::LocalInvocationIndex, false); break;
-                case Opcode::subgroup_id: load_builtin(Opcode::subgroup_id, BuiltIn::SubgroupId, false); break;
-                case Opcode::lane_id: load_builtin(Opcode::lane_id, BuiltIn::SubgroupLocalInvocationId, false); break;
-                case Opcode::subgroup_size: load_builtin(Opcode::subgroup_size, BuiltIn::SubgroupSize, false); break;
-                default: break;
-            }
-        }
-    }
+    for (const kir::Block& block : kernel_.blocks)
+        for (kir::ValueId v : block.instructions)
+            if (const Opcode op = kernel_.at(v).op; kir::is_id(op)) load_builtin(op);
 }
 
 // ---- words of the function
@@ -176,6 +182,10 @@ void FunctionEmitter::emit_block(const kir::Block& block) {
 
 void FunctionEmitter::emit_instruction(kir::ValueId v) {
     const kir::Instruction& inst = kernel_.at(v);
+    if (kir::is_id(inst.op)) {
+        values_[v.value] = emit_id(inst);
+        return;
+    }
     switch (inst.op) {
         case Opcode::constant: return emit_constant(v);
         case Opcode::argument: return;  // set by the loop that owns it
@@ -189,14 +199,7 @@ void FunctionEmitter::emit_instruction(kir::ValueId v) {
         case Opcode::array_store: return emit_array_store(v);
         case Opcode::atomic: return emit_atomic(v);
         case Opcode::coop_store: return emit_coop_store(v);
-        case Opcode::workgroup_id:
-        case Opcode::num_workgroups:
-        case Opcode::local_id:
-        case Opcode::local_index:
-        case Opcode::subgroup_id:
-        case Opcode::lane_id:
-        case Opcode::subgroup_size:
-        case Opcode::param: values_[v.value] = emit_leaf(inst); return;
+        case Opcode::param: values_[v.value] = emit_param(inst); return;
         case Opcode::subgroup_reduce:
         case Opcode::subgroup_broadcast:
         case Opcode::subgroup_shuffle_xor: values_[v.value] = emit_subgroup(v); return;
@@ -226,18 +229,15 @@ void FunctionEmitter::emit_constant(kir::ValueId v) {
     values_[v.value] = emit_convert(f32, inst.type, emit(Op::Bitcast, type(f32), {bits}));
 }
 
-SpirvId FunctionEmitter::emit_leaf(const kir::Instruction& inst) {
+SpirvId FunctionEmitter::emit_id(const kir::Instruction& inst) {
+    const SpirvId builtin = builtins_.at(inst.op);
+    return kir::is_id_with_axis(inst.op) ? emit(Op::CompositeExtract, type(kir::u32_type), {builtin, inst.aux}) : builtin;
+}
+
+SpirvId FunctionEmitter::emit_param(const kir::Instruction& inst) {
     const SpirvId u32 = type(kir::u32_type);
-    switch (inst.op) {
-        case Opcode::workgroup_id:
-        case Opcode::num_workgroups:
-        case Opcode::local_id: return emit(Op::CompositeExtract, u32, {builtins_.at(inst.op), inst.aux});
-        case Opcode::param: {
-            const SpirvId pointer = access({StorageClass::PushConstant, params_}, u32, {module_.u32(inst.aux)});
-            return emit(Op::Load, u32, {pointer});
-        }
-        default: return builtins_.at(inst.op);
-    }
+    const SpirvId pointer = access({StorageClass::PushConstant, params_}, u32, {module_.u32(inst.aux)});
+    return emit(Op::Load, u32, {pointer});
 }
 
 // Elements of kept-as-values arrays that the block or a block in it stores to.

@@ -34,7 +34,7 @@ private:
     void declare_arrays();
     void declare_params();
     void load_builtins();
-    void load_builtin(kir::Opcode op, BuiltIn builtin, bool vector);
+    void load_builtin(kir::Opcode id);
 
     // Words of the function.
     SpirvId emit(Op op, SpirvId type, std::initializer_list<Word> operands) {
@@ -53,7 +53,8 @@ private:
     void emit_branch(kir::ValueId v);
     void emit_barrier();
     void emit_constant(kir::ValueId v);
-    SpirvId emit_leaf(const kir::Instruction& inst);
+    SpirvId emit_id(const kir::Instruction& inst);
+    SpirvId emit_param(const kir::Instruction& inst);
     void collect_stores(const kir::Block& block, Elements& stored) const;
 
     // Memory.

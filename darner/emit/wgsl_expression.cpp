@@ -83,8 +83,7 @@ Text ModuleWriter::literal(const Type& type, uint32_t bits) {
 Text ModuleWriter::leaf(const kir::Instruction& inst) const {
     if (inst.op == Opcode::param) return {"params." + param_names_[inst.aux]};
     const std::string& name = builtins_.at(inst.op);
-    const bool vector = inst.op == Opcode::workgroup_id || inst.op == Opcode::num_workgroups || inst.op == Opcode::local_id;
-    return {vector ? fmt::format("{}.{}", name, components[inst.aux]) : name};
+    return {kir::is_id_with_axis(inst.op) ? fmt::format("{}.{}", name, components[inst.aux]) : name};
 }
 
 std::string ModuleWriter::atom(ValueId v, size_t i) {
@@ -118,15 +117,9 @@ Text ModuleWriter::call(ValueId v, const std::string& function) {
 
 Text ModuleWriter::expression(ValueId v) {
     const kir::Instruction& inst = kernel_.at(v);
+    if (kir::is_id(inst.op)) return leaf(inst);
     switch (inst.op) {
         case Opcode::constant: return literal(inst.type, inst.aux);
-        case Opcode::workgroup_id:
-        case Opcode::num_workgroups:
-        case Opcode::local_id:
-        case Opcode::local_index:
-        case Opcode::subgroup_id:
-        case Opcode::lane_id:
-        case Opcode::subgroup_size:
         case Opcode::param: return leaf(inst);
         case Opcode::load:
         case Opcode::array_load: return memory(v);

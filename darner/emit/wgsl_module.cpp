@@ -17,13 +17,12 @@ namespace {
 struct Builtin {
     Opcode op;
     const char* name;  // of the WGSL built-in
-    bool vector;
 };
 constexpr Builtin builtin_table[] = {
-    {Opcode::workgroup_id, "workgroup_id", true},    {Opcode::num_workgroups, "num_workgroups", true},
-    {Opcode::local_id, "local_invocation_id", true}, {Opcode::local_index, "local_invocation_index", false},
-    {Opcode::subgroup_id, "subgroup_id", false},     {Opcode::lane_id, "subgroup_invocation_id", false},
-    {Opcode::subgroup_size, "subgroup_size", false},
+    {Opcode::workgroup_id, "workgroup_id"},    {Opcode::num_workgroups, "num_workgroups"},
+    {Opcode::local_id, "local_invocation_id"}, {Opcode::local_index, "local_invocation_index"},
+    {Opcode::subgroup_id, "subgroup_id"},      {Opcode::lane_id, "subgroup_invocation_id"},
+    {Opcode::subgroup_size, "subgroup_size"},
 };
 
 // Truncates and saturates, NaN gives 0; NaN is told by its bits, since WGSL may assume that there is none.
@@ -118,7 +117,8 @@ std::string ModuleWriter::entry_parameters() const {
     for (const Builtin& b : builtin_table) {
         const auto it = builtins_.find(b.op);
         if (it != builtins_.end())
-            parameters.push_back(fmt::format("@builtin({}) {}: {}", b.name, it->second, b.vector ? "vec3<u32>" : "u32"));
+            parameters.push_back(
+                fmt::format("@builtin({}) {}: {}", b.name, it->second, kir::is_id_with_axis(b.op) ? "vec3<u32>" : "u32"));
     }
     return fmt::format("{}", fmt::join(parameters, ", "));
 }

@@ -252,18 +252,13 @@ bool Interpreter::run_block(BlockId block, const Active& active) {
 }
 
 bool Interpreter::run_instruction(ValueId v, const Instruction& inst, const Active& active) {
+    if (inst.op == Opcode::workgroup_id) std::fill_n(out(v), lanes_, group_[inst.aux]);
+    if (is_id(inst.op)) return true;  // the others have been filled in before the first workgroup
     switch (inst.op) {
         case Opcode::constant:
         case Opcode::argument:
-        case Opcode::num_workgroups:
-        case Opcode::local_id:
-        case Opcode::local_index:
-        case Opcode::subgroup_id:
-        case Opcode::lane_id:
-        case Opcode::subgroup_size:
         case Opcode::param:
         case Opcode::result: return true;
-        case Opcode::workgroup_id: std::fill_n(out(v), lanes_, group_[inst.aux]); return true;
         case Opcode::load: return run_load(v, bindings_[inst.aux], active);
         case Opcode::store: return run_store(v, bindings_[inst.aux], active);
         case Opcode::array_load:

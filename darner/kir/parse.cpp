@@ -393,15 +393,9 @@ private:
     bool stored(std::vector<ValueId>& operands) { return symbol(",") && value(operands.emplace_back()); }
 
     bool immediates_and_operands(Instruction& inst, std::vector<ValueId>& operands) {
+        if (is_id(inst.op)) return !is_id_with_axis(inst.op) || number(inst.aux);
         switch (inst.op) {
             case Opcode::constant: return constant(inst);
-            case Opcode::workgroup_id:
-            case Opcode::num_workgroups:
-            case Opcode::local_id: return number(inst.aux);
-            case Opcode::local_index:
-            case Opcode::subgroup_id:
-            case Opcode::lane_id:
-            case Opcode::subgroup_size:
             case Opcode::barrier: return true;
             case Opcode::param: return reference(kernel_.params, inst.aux, "param", [](const std::string& n) { return n; });
             case Opcode::extract:

@@ -15,7 +15,6 @@ namespace {
 
 constexpr uint32_t unknown = 0xffffffffu;
 
-bool is_comparison(Opcode op) { return op >= Opcode::eq && op <= Opcode::ge; }
 bool is_shift(Opcode op) { return op == Opcode::shl || op == Opcode::shr; }
 bool is_integer(Type t) { return t.scalar == Scalar::i32 || t.scalar == Scalar::u32; }
 
@@ -421,9 +420,7 @@ Expr Builder::unary(Opcode op, Expr a) {
     if ((op == Opcode::neg || op == Opcode::bit_not) && opcode(a) == op) return operand(a, 0);
     if (op == Opcode::abs && (opcode(a) == Opcode::abs || type.scalar == Scalar::u32)) return a;
     if (op == Opcode::abs && opcode(a) == Opcode::neg && is_float(type.scalar)) return unary(op, operand(a, 0));
-    bool rounded =
-        opcode(a) == Opcode::floor || opcode(a) == Opcode::ceil || opcode(a) == Opcode::trunc || opcode(a) == Opcode::round_even;
-    if (rounded && (op == Opcode::floor || op == Opcode::ceil || op == Opcode::trunc || op == Opcode::round_even)) return a;
+    if (is_rounding(op) && is_rounding(opcode(a))) return a;
     if (op == Opcode::bit_not && is_comparison(opcode(a)) && !is_float(operand(a, 0).type().scalar)) {
         Expr x = operand(a, 0), y = operand(a, 1);
         if (opcode(a) == Opcode::eq) return x != y;

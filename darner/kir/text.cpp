@@ -159,11 +159,9 @@ private:
 
     std::string body(ValueId v, const Instruction& i) const {
         std::string op = to_string(i.op);
+        if (is_id_with_axis(i.op)) return fmt::format("{} {}", op, i.aux);
         switch (i.op) {
             case Opcode::constant: return op + " " + constant_text(i.type.scalar, i.aux);
-            case Opcode::workgroup_id:
-            case Opcode::num_workgroups:
-            case Opcode::local_id:
             case Opcode::argument: return fmt::format("{} {}", op, i.aux);
             case Opcode::param:
                 return op + " " + reference(kernel_.params, i.aux, [](const std::string& n) -> const std::string& { return n; });

@@ -20,7 +20,6 @@ bool is_integer(Type t) { return !t.is_coop() && (t.scalar == Scalar::i32 || t.s
 bool is_boolean(Type t) { return !t.is_coop() && t.scalar == Scalar::boolean; }
 bool is_real(Type t) { return !t.is_coop() && (t.scalar == Scalar::f32 || t.scalar == Scalar::f16); }
 bool is_number(Type t) { return is_integer(t) || is_real(t); }
-bool is_comparison(Opcode op) { return op >= Opcode::eq && op <= Opcode::ge; }
 
 bool is_valid(Type t) {
     if (t.scalar > Scalar::bf16) return false;
@@ -205,16 +204,11 @@ private:
 
     void check_instruction(ValueId v) {
         const Instruction& inst = kernel_.at(v);
+        if (is_id(inst.op)) return check_leaf(v, inst);
+        if (is_float_function(inst.op)) return check_same(v, 1, is_real, "f32 and f16");
         switch (inst.op) {
             case Opcode::constant:
             case Opcode::argument:
-            case Opcode::workgroup_id:
-            case Opcode::num_workgroups:
-            case Opcode::local_id:
-            case Opcode::local_index:
-            case Opcode::subgroup_id:
-            case Opcode::lane_id:
-            case Opcode::subgroup_size:
             case Opcode::param: return check_leaf(v, inst);
             case Opcode::add:
             case Opcode::sub:
@@ -240,19 +234,6 @@ private:
             case Opcode::mul_high:
                 return check_same(
                     v, 2, [](Type t) { return is_integer(t) && t.scalar == Scalar::u32; }, "u32");
-            case Opcode::floor:
-            case Opcode::ceil:
-            case Opcode::trunc:
-            case Opcode::round_even:
-            case Opcode::exp:
-            case Opcode::exp2:
-            case Opcode::log:
-            case Opcode::log2:
-            case Opcode::sqrt:
-            case Opcode::rsqrt:
-            case Opcode::sin:
-            case Opcode::cos:
-            case Opcode::tanh: return check_same(v, 1, is_real, "f32 and f16");
             case Opcode::load:
             case Opcode::store:
             case Opcode::array_load:
@@ -286,8 +267,7 @@ private:
         expect(v, inst.op != Opcode::argument, "an argument stands among a loop's arguments only");
         expect(v, inst.type == u32_type, "is a u32");
         if (inst.op == Opcode::param) expect(v, inst.aux < kernel_.params.size(), "there is no such param");
-        if (inst.op == Opcode::workgroup_id || inst.op == Opcode::num_workgroups || inst.op == Opcode::local_id)
-            expect(v, inst.aux < 3, "an axis is 0, 1 or 2");
+        if (is_id_with_axis(inst.op)) expect(v, inst.aux < 3, "an axis is 0, 1 or 2");
     }
 
     // Comparisons, select, conversions and vectors.

@@ -4,6 +4,7 @@
 
 #include "darner/kir/interpret.h"
 #include "darner/program/groups.h"
+#include "darner/program/host_calls.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -17,9 +18,6 @@
 
 namespace darner {
 namespace {
-
-// NaN as f32, as two f16 and as two bf16.
-constexpr uint32_t poison_word = 0x7fff7fff;
 
 uint64_t physical_memory() {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
@@ -71,13 +69,13 @@ public:
     }
 
     Result<void> write(TensorId tensor, std::span<const std::byte> bytes) override {
-        TRY(const ProgramTensor* t, tensor_of(tensor, bytes.size(), "write"));
+        TRY(const ProgramTensor* t, find_tensor(*program_, tensor, bytes.size(), "write"));
         put(t->segment, t->offset, bytes);
         return {};
     }
 
     Result<void> read(TensorId tensor, std::span<std::byte> bytes) override {
-        TRY(const ProgramTensor* t, tensor_of(tensor, bytes.size(), "read"));
+        TRY(const ProgramTensor* t, find_tensor(*program_, tensor, bytes.size(), "read"));
         TRY(wait());
         Memory& m = memory_[t->segment.value];
         if (!m.shadow.is_initialised(t->offset, t->bytes))
@@ -87,7 +85,7 @@ public:
     }
 
     Result<void> submit(uint32_t entry, uint32_t steps) override {
-        TRY(check_entry(entry));
+        TRY(check_entry(*program_, entry));
         for (uint32_t step = 0; step < steps && !failure_; ++step) run_step(entry, step, nullptr);
         return {};
     }
@@ -98,7 +96,7 @@ public:
     }
 
     Result<std::vector<DispatchTime>> profile(uint32_t entry) override {
-        TRY(check_entry(entry));
+        TRY(check_entry(*program_, entry));
         std::vector<DispatchTime> times;
         if (!failure_) run_step(entry, 0, &times);
         TRY(wait());
@@ -106,19 +104,6 @@ public:
     }
 
 private:
-    Result<void> check_entry(uint32_t entry) const {
-        if (entry < program_->entries.size()) return {};
-        return invalid(fmt::format("[device] no entry {}: the program has {}", entry, program_->entries.size()));
-    }
-
-    Result<const ProgramTensor*> tensor_of(TensorId id, size_t bytes, const char* what) const {
-        if (id.value >= program_->tensors.size()) return invalid(fmt::format("[{}] no tensor {}", what, id.value));
-        const ProgramTensor& t = program_->tensor(id);
-        if (bytes != t.bytes)
-            return invalid(fmt::format("[{}] tensor '{}': got {} bytes, expected {}", what, t.name, bytes, t.bytes));
-        return &t;
-    }
-
     // The last word is filled up with zeros: kernels read packed dtypes as whole words.
     void put(SegmentId segment, uint64_t offset, std::span<const std::byte> bytes) {
         if (bytes.empty()) return;
@@ -131,8 +116,7 @@ private:
 
     void poison_scratch() {
         for (size_t i = 0; i < memory_.size(); ++i) {
-            // Zeroed scratch holds tensors with gaps that a window spans: zeros at load, and zeros they stay.
-            if (program_->segments[i].kind != SegmentKind::scratch || program_->segments[i].zeroed) continue;
+            if (!is_poisoned(program_->segments[i])) continue;
             std::fill(memory_[i].words.begin(), memory_[i].words.end(), poison_word);
             memory_[i].shadow.poison(0, program_->segments[i].bytes);
         }

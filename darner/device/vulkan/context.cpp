@@ -2,6 +2,7 @@
 // Creates the logical device with every feature that PhysicalDevice found and Caps promise.
 #include "darner/device/vulkan/context.h"
 
+#include "darner/device/vulkan/features.h"
 #include "darner/device/vulkan/pipeline_cache.h"
 
 #include <fmt/format.h>
@@ -23,38 +24,20 @@ Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<Instance> insta
 Result<void> Context::create_device() {
     const Caps& caps = physical_.info.caps;
     std::vector<const char*> extensions;
-    VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-    VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
-    VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-    VkPhysicalDeviceSubgroupSizeControlFeatures sizes{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
-    CooperativeMatrixFeatures matrices;
-    Bfloat16Features bfloat16;
-    features.pNext = &v11;
-    v11.pNext = &v12;
-    void** next = &v12.pNext;
-    v11.storageBuffer16BitAccess = caps.f16_storage;
-    v12.shaderFloat16 = caps.f16_arithmetic;
-    v12.vulkanMemoryModel = v12.vulkanMemoryModelDeviceScope = caps.vulkan_memory_model;
-    v12.shaderSubgroupExtendedTypes = physical_.subgroup_extended_types;
-    v12.timelineSemaphore = VK_TRUE;
-    if (caps.subgroup_size_control) {
-        sizes.subgroupSizeControl = VK_TRUE;
-        sizes.computeFullSubgroups = physical_.full_subgroups;
-        *next = &sizes;
-        next = &sizes.pNext;
-        if (physical_.subgroup_control_extension) extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
-    }
-    if (physical_.cooperative_matrix) {
-        matrices.cooperative_matrix = VK_TRUE;
-        *next = &matrices;
-        next = &matrices.pNext;
-        extensions.push_back(cooperative_matrix_extension);
-    }
-    if (physical_.bfloat16) {
-        bfloat16.type = bfloat16.cooperative_matrix = VK_TRUE;
-        *next = &bfloat16;
-        extensions.push_back(bfloat16_extension);
-    }
+    FeatureChain chain(caps.subgroup_size_control, physical_.cooperative_matrix, physical_.bfloat16);
+    chain.v11.storageBuffer16BitAccess = caps.f16_storage;
+    chain.v12.shaderFloat16 = caps.f16_arithmetic;
+    chain.v12.vulkanMemoryModel = chain.v12.vulkanMemoryModelDeviceScope = caps.vulkan_memory_model;
+    chain.v12.shaderSubgroupExtendedTypes = physical_.subgroup_extended_types;
+    chain.v12.timelineSemaphore = VK_TRUE;
+    chain.sizes.subgroupSizeControl = caps.subgroup_size_control;
+    chain.sizes.computeFullSubgroups = physical_.full_subgroups;
+    chain.matrices.cooperative_matrix = physical_.cooperative_matrix;
+    chain.bfloat16.type = chain.bfloat16.cooperative_matrix = physical_.bfloat16;
+    if (caps.subgroup_size_control && physical_.subgroup_control_extension)
+        extensions.push_back(VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+    if (physical_.cooperative_matrix) extensions.push_back(cooperative_matrix_extension);
+    if (physical_.bfloat16) extensions.push_back(bfloat16_extension);
 
     const float priority = 1;
     VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
@@ -62,7 +45,7 @@ Result<void> Context::create_device() {
     queue.queueCount = 1;
     queue.pQueuePriorities = &priority;
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
-    info.pNext = &features;
+    info.pNext = &chain.features;
     info.queueCreateInfoCount = 1;
     info.pQueueCreateInfos = &queue;
     info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());

@@ -2,6 +2,8 @@
 // Loads, feeds and runs a Program on a Vulkan device.
 #include "darner/device/vulkan/executable.h"
 
+#include "darner/program/host_calls.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,21 +124,8 @@ Result<void> VulkanExecutable::fill() {
     return {};
 }
 
-Result<const ProgramTensor*> VulkanExecutable::tensor_of(TensorId id, size_t bytes, const char* what) const {
-    if (id.value >= program_->tensors.size()) return invalid(fmt::format("[{}] no tensor {}", what, id.value));
-    const ProgramTensor& t = program_->tensor(id);
-    if (bytes != t.bytes)
-        return invalid(fmt::format("[{}] tensor '{}': got {} bytes, expected {}", what, t.name, bytes, t.bytes));
-    return &t;
-}
-
-Result<void> VulkanExecutable::check_entry(uint32_t entry) const {
-    if (entry < program_->entries.size()) return {};
-    return invalid(fmt::format("[device] no entry {}: the program has {}", entry, program_->entries.size()));
-}
-
 Result<void> VulkanExecutable::write(TensorId tensor, std::span<const std::byte> bytes) {
-    TRY(const ProgramTensor* t, tensor_of(tensor, bytes.size(), "write"));
+    TRY(const ProgramTensor* t, find_tensor(*program_, tensor, bytes.size(), "write"));
     TRY(write_segment(t->segment, t->offset, bytes));
     const uint64_t tail = bytes.size() % 4;
     if (tail == 0) return {};
@@ -169,7 +158,7 @@ Result<void> VulkanExecutable::write_segment(SegmentId segment, uint64_t offset,
 }
 
 Result<void> VulkanExecutable::read(TensorId tensor, std::span<std::byte> bytes) {
-    TRY(const ProgramTensor* t, tensor_of(tensor, bytes.size(), "read"));
+    TRY(const ProgramTensor* t, find_tensor(*program_, tensor, bytes.size(), "read"));
     if (bytes.empty()) return wait();
     const Buffer& source = segments_[t->segment.value];
     if (source.mapped()) {
@@ -202,7 +191,7 @@ Result<void> VulkanExecutable::read(TensorId tensor, std::span<std::byte> bytes)
 }
 
 Result<void> VulkanExecutable::submit(uint32_t entry, uint32_t steps) {
-    TRY(check_entry(entry));
+    TRY(check_entry(*program_, entry));
     std::vector<VkCommandBuffer> commands;
     while (steps != 0) {
         TRY(poll());
@@ -276,7 +265,7 @@ Result<void> VulkanExecutable::wait() {
 }
 
 Result<std::vector<DispatchTime>> VulkanExecutable::profile(uint32_t entry) {
-    TRY(check_entry(entry));
+    TRY(check_entry(*program_, entry));
     if (context_->physical().timestamp_bits == 0)
         return unsupported(fmt::format("[profile] {} has no timestamps", context_->physical().info.name));
     uint32_t count = 1;

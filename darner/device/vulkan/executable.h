@@ -48,8 +48,6 @@ private:
     // Takes note of what has finished by now.
     Result<void> poll();
     Error failure(VkResult result, const char* what) const;
-    Result<const ProgramTensor*> tensor_of(TensorId id, size_t bytes, const char* what) const;
-    Result<void> check_entry(uint32_t entry) const;
 
     std::shared_ptr<Context> context_;  // first in, last out
     std::shared_ptr<const Program> program_;

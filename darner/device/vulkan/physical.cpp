@@ -3,6 +3,7 @@
 #include "darner/device/vulkan/physical.h"
 
 #include "darner/base/nearest.h"
+#include "darner/device/vulkan/features.h"
 #include "darner/device/vulkan/vulkan.h"
 
 #include <fmt/format.h>
@@ -15,20 +16,6 @@
 
 namespace darner::vulkan {
 namespace {
-
-// Appends structures to a pNext chain in the order of the calls.
-class Chain {
-public:
-    explicit Chain(void** next) : next_(next) {}
-    template <class T>
-    void add(T& structure) {
-        *next_ = &structure;
-        next_ = &structure.pNext;
-    }
-
-private:
-    void** next_;
-};
 
 struct Extensions {
     std::set<std::string, std::less<>> names;
@@ -130,31 +117,22 @@ void query_limits(const InstanceFunctions& vk, const Extensions& extensions, Phy
 }
 
 void query_features(const InstanceFunctions& vk, const Extensions& extensions, PhysicalDevice& d) {
-    VkPhysicalDeviceFeatures2 features{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-    VkPhysicalDeviceVulkan11Features v11{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
-    VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-    VkPhysicalDeviceSubgroupSizeControlFeatures sizes{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES};
-    CooperativeMatrixFeatures matrices;
-    Bfloat16Features bfloat16;
-    Chain chain(&features.pNext);
-    chain.add(v11);
-    chain.add(v12);
-    if (d.api >= VK_API_VERSION_1_3 || d.subgroup_control_extension) chain.add(sizes);
-    if (extensions.has(cooperative_matrix_extension)) chain.add(matrices);
-    if (extensions.has(bfloat16_extension)) chain.add(bfloat16);
-    vk.GetPhysicalDeviceFeatures2(d.handle, &features);
+    FeatureChain chain(d.api >= VK_API_VERSION_1_3 || d.subgroup_control_extension, extensions.has(cooperative_matrix_extension),
+                       extensions.has(bfloat16_extension));
+    vk.GetPhysicalDeviceFeatures2(d.handle, &chain.features);
 
+    const VkPhysicalDeviceVulkan12Features& v12 = chain.v12;
     Caps& caps = d.info.caps;
-    caps.f16_storage = v11.storageBuffer16BitAccess;
+    caps.f16_storage = chain.v11.storageBuffer16BitAccess;
     caps.f16_arithmetic = v12.shaderFloat16;
     caps.vulkan_memory_model = v12.vulkanMemoryModel && v12.vulkanMemoryModelDeviceScope;
-    caps.subgroup_size_control = sizes.subgroupSizeControl && caps.subgroup_size != 0;
+    caps.subgroup_size_control = chain.sizes.subgroupSizeControl && caps.subgroup_size != 0;
     if (!caps.subgroup_size_control) caps.subgroup_min = caps.subgroup_max = caps.subgroup_size;
-    d.full_subgroups = caps.subgroup_size_control && sizes.computeFullSubgroups;
+    d.full_subgroups = caps.subgroup_size_control && chain.sizes.computeFullSubgroups;
     d.subgroup_extended_types = v12.shaderSubgroupExtendedTypes;
-    d.cooperative_matrix = matrices.cooperative_matrix && caps.vulkan_memory_model;
+    d.cooperative_matrix = chain.matrices.cooperative_matrix && caps.vulkan_memory_model;
     d.bfloat16_extension_present = extensions.has(bfloat16_extension);
-    d.bfloat16 = bfloat16.type && bfloat16.cooperative_matrix && d.cooperative_matrix;
+    d.bfloat16 = chain.bfloat16.type && chain.bfloat16.cooperative_matrix && d.cooperative_matrix;
     d.memory_budget = extensions.has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (!v12.timelineSemaphore) d.unusable = "it has no timeline semaphores";
 }

@@ -3,6 +3,7 @@
 #include "darner/device/vulkan/recorder.h"
 
 #include "darner/device/vulkan/memory.h"
+#include "darner/program/host_calls.h"
 
 #include <fmt/format.h>
 
@@ -11,9 +12,6 @@
 
 namespace darner::vulkan {
 namespace {
-
-// NaN as f32, as two f16 and as two bf16.
-constexpr uint32_t poison_word = 0x7fff7fff;
 
 // What a descriptor says of a window: segment, offset, bytes.
 using WindowKey = std::vector<std::tuple<uint32_t, uint64_t, uint64_t>>;
@@ -126,7 +124,7 @@ Result<DescriptorSets> DescriptorSets::create(const Context& context, const Prog
 
 void Recorder::poison(VkCommandBuffer commands) const {
     for (size_t i = 0; i < segments.size(); ++i)
-        if (program.segments[i].kind == SegmentKind::scratch && program.segments[i].bytes != 0)
+        if (is_poisoned(program.segments[i]) && program.segments[i].bytes != 0)
             context.vk().CmdFillBuffer(commands, segments[i].get(), 0, program.segments[i].bytes, poison_word);
     memory_barrier(context.vk(), commands, {}, {});
 }
