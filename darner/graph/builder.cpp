@@ -53,7 +53,12 @@ void Builder::fail(Error error) {
 }
 
 Value Builder::fail_at(Where where, std::string message, std::string hint) {
-    Error error = invalid(std::move(message), *where.file ? fmt::format("{}:{}", where.file, where.line) : std::string());
+    std::string source;
+    if (copied_provenance_ != Id<void>::none)
+        source = graph_.provenances[copied_provenance_].text();
+    else if (const Where at = place_.value_or(where); *at.file)
+        source = fmt::format("{}:{}", at.file, at.line);
+    Error error = invalid(std::move(message), std::move(source));
     error.hint = std::move(hint);
     fail(std::move(error));
     return {this, {}};
@@ -69,7 +74,8 @@ uint32_t Builder::add_provenance(Provenance provenance) {
 
 uint32_t Builder::provenance_of(Where where) {
     if (copied_provenance_ != Id<void>::none) return copied_provenance_;
-    return add_provenance({scope_, where.file, where.line});
+    const Where at = place_.value_or(where);
+    return add_provenance({scope_, at.file, at.line});
 }
 
 void Builder::set_provenance_since(size_t first_node, uint32_t provenance) {
@@ -93,6 +99,13 @@ Builder::Scope::Scope(Builder& builder, std::string_view name) : builder_(builde
     builder_.scope_ = builder_.scoped(name);
 }
 Builder::Scope::~Scope() { builder_.scope_.resize(length_); }
+
+Builder::Place::Place(Builder& builder, Where where) : builder_(builder), outermost_(!builder.place_) {
+    if (outermost_) builder.place_ = where;
+}
+Builder::Place::~Place() {
+    if (outermost_) builder_.place_.reset();
+}
 
 std::string Builder::scoped(std::string_view name) const {
     return scope_.empty() ? std::string(name) : fmt::format("{}.{}", scope_, name);

@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <initializer_list>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -92,6 +93,20 @@ public:
     Value seed();
     Value step();
 
+    // While the object lives, nodes and errors have this place instead of their caller's: for library code that builds on
+    // behalf of its own caller, or of nobody (Where{}). Of nested ones the outermost counts.
+    class Place {
+    public:
+        Place(Builder& builder, Where where);
+        ~Place();
+        Place(const Place&) = delete;
+
+    private:
+        Builder& builder_;
+        bool outermost_;
+    };
+    Place place(Where where) { return Place(*this, where); }
+
     void set_name(Value v, std::string_view name);  // shown by the text form
     // Gives the nodes that follow a provenance of add_provenance(), whatever their caller; Id<void>::none ends it.
     void set_provenance(uint32_t provenance) { copied_provenance_ = provenance; }
@@ -134,6 +149,7 @@ private:
     bool failed_ = false;
     uint32_t next_stream_ = 0;
     uint32_t copied_provenance_ = Id<void>::none;  // set while a transform copies nodes
+    std::optional<Where> place_;
     std::unordered_map<std::string, uint32_t> provenance_ids_;
 };
 

@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
 namespace darner {
 namespace {
 
@@ -44,7 +47,8 @@ void fill(LabelledBatch& batch, Builder& b, const ResidentSet& set, Value indice
 
 }  // namespace
 
-LabelledBatch training_batch(Builder& b, const ResidentSet& set, int64_t batch) {
+LabelledBatch training_batch(Builder& b, const ResidentSet& set, int64_t batch, Where where) {
+    const Builder::Place place = b.place(where);
     if (!check_batch(b, set, batch, set.count)) return {};
     LabelledBatch result;
     result.epoch_step = rem(b.step(), b.constant(u32(), static_cast<double>(set.count / batch)));
@@ -53,7 +57,8 @@ LabelledBatch training_batch(Builder& b, const ResidentSet& set, int64_t batch) 
     return result;
 }
 
-void accumulate_loss(Builder& b, Value loss, const LabelledBatch& batch) {
+void accumulate_loss(Builder& b, Value loss, const LabelledBatch& batch, Where where) {
+    const Builder::Place place = b.place(where);
     if (b.failed()) return;
     const Value sum = b.param("loss_sum", f32(), {.init = b.constant(f32(), 0.0), .trainable = false, .role = Role::statistic});
     const Value first = eq(batch.epoch_step, b.constant(u32(), 0.0));
@@ -62,8 +67,9 @@ void accumulate_loss(Builder& b, Value loss, const LabelledBatch& batch) {
 
 int64_t evaluation_steps(const ResidentSet& set, int64_t batch) { return (set.count + batch - 1) / batch; }
 
-Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::function<Value(Value)>& logits) {
+Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::function<Value(Value)>& logits, Where where) {
     Builder b("eval");
+    std::optional<Builder::Place> place(std::in_place, b, where);
     // Counts within one batch are summed in f32, which is exact up to 2^24.
     if (!check_batch(b, set, batch, int64_t{1} << 24)) return b.error();
     const Value run = counter(b, set, "batch"), correct = counter(b, set, "correct");
@@ -72,7 +78,10 @@ Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::f
     examples.epoch_step = run;
     examples.valid = lt(position, b.constant(u32(), static_cast<double>(set.count)));
     fill(examples, b, set, position);  // positions past the end read the last example and do not count
-    const Value right = logical_and(eq(argmax(logits(examples.inputs)), examples.labels), examples.valid);
+    place.reset();                     // the network is the caller's
+    const Value scores = logits(examples.inputs);
+    place.emplace(b, where);
+    const Value right = logical_and(eq(argmax(scores), examples.labels), examples.valid);
     const Value count = cast(sum(cast(right, DType::f32)), DType::u32);
     const Value first = eq(run, b.constant(u32(), 0.0));
     b.update(correct, select(first, count, correct + count));

@@ -26,14 +26,15 @@ struct LabelledBatch {
 
 // The batch of the module's `step`, in the order of the param PREFIX.order i32[count], which the host writes before each
 // epoch. An epoch has count / batch steps; the examples left over are dropped.
-LabelledBatch training_batch(Builder& builder, const ResidentSet& set, int64_t batch);
+LabelledBatch training_batch(Builder& builder, const ResidentSet& set, int64_t batch, Where where = Where::here());
 
 // The mean of `loss` over an epoch: adds a param `loss_sum` f32[] of role statistic that starts anew with each epoch.
-void accumulate_loss(Builder& builder, Value loss, const LabelledBatch& batch);
+void accumulate_loss(Builder& builder, Value loss, const LabelledBatch& batch, Where where = Where::here());
 
 // The graph `eval`, which counts right answers in PREFIX.correct u32[], a batch of the set at each run. PREFIX.batch u32[]
 // counts the runs; after evaluation_steps() of them it is 0 again, and the next run starts a new count.
-Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::function<Value(Value inputs)>& logits);
+Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::function<Value(Value inputs)>& logits,
+                             Where where = Where::here());
 int64_t evaluation_steps(const ResidentSet& set, int64_t batch);
 
 }  // namespace darner

@@ -151,7 +151,10 @@ LabelledDataSet tiny_set() {
 
 TEST(FashionMnistModule, LearnsATinySet) {
     const LabelledDataSet data = tiny_set();
-    ReferenceSession session(ok(fashion_mnist_module({.batch = 8, .learning_rate = 0.02, .hidden = {16}}, data)));
+    const Module module = ok(fashion_mnist_module({.batch = 8, .learning_rate = 0.02, .hidden = {16}}, data));
+    for (const Graph& graph : module.graphs)  // no user wrote it
+        for (const Provenance& place : graph.provenances) EXPECT_EQ(place.file, "") << place.text();
+    ReferenceSession session(module);
     const auto tensor = [](const Array& array) { return ok(Tensor::from_bytes(DType::u8, array.dims, array.data)); };
     session.write("data.images", tensor(data.train.images));
     session.write("data.labels", tensor(data.train.labels));

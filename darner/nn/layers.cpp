@@ -29,7 +29,7 @@ std::optional<int64_t> last_extent(std::string_view layer, Value x, Where where)
 
 Value uniform_init(Builder& builder, const Type& type, double bound, Where where) {
     if (bound == 0) return builder.constant(type, 0.0, where);
-    const Value draws = uniform(builder.seed(), builder.constant(u32(), 0.0), type.dims, -bound, bound, where);
+    const Value draws = uniform(builder.seed(), builder.constant(u32(), 0.0, where), type.dims, -bound, bound, where);
     return type.dtype == DType::f32 ? draws : cast(draws, type.dtype, where);
 }
 

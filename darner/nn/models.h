@@ -9,6 +9,6 @@
 namespace darner {
 
 // Linear layers with relu between: params 0.weight, 0.bias, 2.weight, ... as in torch.nn.Sequential(Linear, ReLU, Linear).
-Value mlp(Value x, std::span<const int64_t> hidden, int64_t classes);
+Value mlp(Value x, std::span<const int64_t> hidden, int64_t classes, Where where = Where::here());
 
 }  // namespace darner

@@ -113,9 +113,10 @@ std::vector<StateUpdate> adam_updates(std::string_view name, const AdamOptions& 
 
 // 1 - e^y for y = t log(beta) <= 0: by the series of e^y - 1 near 0, where 1 - e^y would keep only the digits that the
 // device's exp gets right beyond the 1. The logarithm is taken on the host, in double.
-Value one_minus_power(double beta, Value t) {
+Value one_minus_power(double beta, Value t, Where where) {
     if (!t.valid()) return {};
     Builder& b = *t.builder;
+    const Builder::Place place = b.place(where);
     if (beta == 0) return b.constant(t.type(), 1.0);
     constexpr double series_from = -0.5;
     constexpr int terms = 12;  // 0.5^13 / 13! is below 1e-13
@@ -125,19 +126,24 @@ Value one_minus_power(double beta, Value t) {
     return select(gt(y, b.constant(y.type(), series_from)), -(series * y), 1.0 - exp(y));
 }
 
-Optimizer sgd(SgdOptions options) {
-    return {"sgd", [=](Builder& b, std::span<const TrainedParam> params, Value) { return sgd_updates(options, b, params); }};
+Optimizer sgd(SgdOptions options, Where where) {
+    return {"sgd", [=](Builder& b, std::span<const TrainedParam> params, Value) {
+                const Builder::Place place = b.place(where);
+                return sgd_updates(options, b, params);
+            }};
 }
 
-Optimizer adam(AdamOptions options) {
+Optimizer adam(AdamOptions options, Where where) {
     return {"adam", [=](Builder& b, std::span<const TrainedParam> params, Value step) {
+                const Builder::Place place = b.place(where);
                 return adam_updates("adam", options, 0, b, params, step);
             }};
 }
 
-Optimizer adamw(AdamWOptions options) {
+Optimizer adamw(AdamWOptions options, Where where) {
     const AdamOptions base{options.learning_rate, options.beta1, options.beta2, options.eps, 0};
     return {"adamw", [=](Builder& b, std::span<const TrainedParam> params, Value step) {
+                const Builder::Place place = b.place(where);
                 return adam_updates("adamw", base, options.weight_decay, b, params, step);
             }};
 }

@@ -49,11 +49,12 @@ struct Optimizer {
     std::function<std::vector<StateUpdate>(Builder&, std::span<const TrainedParam>, Value step)> updates;
 };
 
-Optimizer sgd(SgdOptions options = {});
-Optimizer adam(AdamOptions options = {});
-Optimizer adamw(AdamWOptions options = {});
+// What they add to a graph has the place of the call that makes the optimizer.
+Optimizer sgd(SgdOptions options = {}, Where where = Where::here());
+Optimizer adam(AdamOptions options = {}, Where where = Where::here());
+Optimizer adamw(AdamWOptions options = {}, Where where = Where::here());
 
 // 1 - beta^t without the cancellation of that form: the bias correction of a running mean.
-Value one_minus_power(double beta, Value t);
+Value one_minus_power(double beta, Value t, Where where = Where::here());
 
 }  // namespace darner

@@ -164,15 +164,18 @@ Result<void> save_model(Session& session, const std::string& path) {
 Result<Module> fashion_mnist_module(const FashionMnistOptions& options, const LabelledDataSet& data) {
     TRY(check_options(options, data));
     TRY(const Optimizer optimizer, make_optimizer(options));
-    const auto logits = [&](Value inputs) { return mlp(inputs, options.hidden, data.classes); };
+    // No user wrote these graphs: their nodes have a scope, but no place.
+    constexpr Where nowhere;
+    const auto logits = [&](Value inputs) { return mlp(inputs, options.hidden, data.classes, nowhere); };
     Builder b("step");
+    const Builder::Place place = b.place(nowhere);
     const LabelledBatch batch = training_batch(b, training_set(data), options.batch);
     const Value loss = cross_entropy(logits(batch.inputs), batch.labels);
     accumulate_loss(b, loss, batch);
     std::vector<Graph> graphs;
-    TRY(Graph step, training_graph(loss, optimizer));
+    TRY(Graph step, training_graph(loss, optimizer, {}, nowhere));
     graphs.push_back(std::move(step));
-    TRY(Graph eval, accuracy_graph(test_set(data), test_batch(data), logits));
+    TRY(Graph eval, accuracy_graph(test_set(data), test_batch(data), logits, nowhere));
     graphs.push_back(std::move(eval));
     return make_module(std::move(graphs));
 }

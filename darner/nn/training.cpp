@@ -26,14 +26,14 @@ bool is_updated(const Graph& graph, NodeId param) {
     return std::any_of(graph.updates.begin(), graph.updates.end(), [&](const GraphUpdate& u) { return u.param == param; });
 }
 
-void add_output(Builder& b, const std::string& name, Value value) {
+void add_output(Builder& b, const std::string& name, Value value, Where where) {
     const GraphOutput* there = b.graph().find_output(name);
-    if (there == nullptr || there->node != value.id) b.output(name, value);
+    if (there == nullptr || there->node != value.id) b.output(name, value, where);
 }
 
 }  // namespace
 
-Result<Graph> training_graph(Value loss, const Optimizer& optimizer, const TrainingOptions& options) {
+Result<Graph> training_graph(Value loss, const Optimizer& optimizer, const TrainingOptions& options, Where where) {
     if (loss.builder == nullptr) return invalid("[training] the loss is missing");
     Builder& b = *loss.builder;
     if (b.failed()) return b.error();
@@ -46,13 +46,13 @@ Result<Graph> training_graph(Value loss, const Optimizer& optimizer, const Train
     for (const TrainedParam& param : params) values.push_back(param.param);
     const std::vector<Value> found = gradients(loss, values);
     // In memory of their own, gradients can lie side by side, and the optimizer runs once over many.
-    for (size_t i = 0; i < params.size(); ++i) params[i].gradient = materialize(found[i]);
+    for (size_t i = 0; i < params.size(); ++i) params[i].gradient = materialize(found[i], where);
     const Value step = b.step();
-    for (const StateUpdate& update : optimizer.updates(b, params, step)) b.update(update.param, update.value);
-    if (step.valid() && !is_updated(b.graph(), step.id)) b.update(step, step + 1.0);
+    for (const StateUpdate& update : optimizer.updates(b, params, step)) b.update(update.param, update.value, where);
+    if (step.valid() && !is_updated(b.graph(), step.id)) b.update(step, ValueAt(step, where) + 1.0, where);
 
-    add_output(b, "loss", loss);
-    for (const auto& [name, value] : options.outputs) add_output(b, name, value);
+    add_output(b, "loss", loss, where);
+    for (const auto& [name, value] : options.outputs) add_output(b, name, value, where);
     TRY(Graph graph, b.finish());
     graph.name = options.graph;
     return graph;
@@ -69,8 +69,8 @@ Result<Module> make_module(std::vector<Graph> graphs) {
     return with_init;
 }
 
-Result<Module> training_step(Value loss, const Optimizer& optimizer, const TrainingOptions& options) {
-    TRY(Graph graph, training_graph(loss, optimizer, options));
+Result<Module> training_step(Value loss, const Optimizer& optimizer, const TrainingOptions& options, Where where) {
+    TRY(Graph graph, training_graph(loss, optimizer, options, where));
     std::vector<Graph> graphs;
     graphs.push_back(std::move(graph));
     return make_module(std::move(graphs));

@@ -4,8 +4,10 @@
 
 #include "darner/graph/text.h"
 #include "darner/graph/verify.h"
+#include "darner/nn/batches.h"
 #include "darner/nn/models.h"
 #include "darner/nn/test_support.h"
+#include "darner/transform/transform.h"
 
 #include <gmock/gmock.h>
 
@@ -174,6 +176,23 @@ TEST(TrainingStep, Errors) {
         EXPECT_THAT(training_step(broken, sgd()).error().text(), HasSubstr("[matmul]"));
     }
     EXPECT_FALSE(training_step({}, sgd()));
+}
+
+// Whatever layers, losses, gradients and optimizers add has the place of the call that asked for it.
+TEST(TrainingStep, NodesHaveThePlacesOfTheUser) {
+    for (const Optimizer& optimizer : {sgd({.momentum = 0.9}), adam(), adamw()}) {
+        Builder b;
+        const std::array<int64_t, 1> hidden{5};
+        const LabelledBatch batch = training_batch(b, {.count = 8, .features = 6}, 4);
+        const Value loss = cross_entropy(mlp(batch.inputs, hidden, 3), batch.labels);
+        accumulate_loss(b, loss, batch);
+        const Module module = ok(training_step(loss, optimizer));
+        for (const Graph& graph : module.graphs) {
+            for (const Graph& each : {graph, ok(expand(graph)), ok(cleanup(ok(expand(graph))))})
+                for (const Provenance& place : each.provenances)
+                    EXPECT_TRUE(place.file.empty() || place.file == __FILE__) << optimizer.name << ": " << place.text();
+        }
+    }
 }
 
 TEST(MakeModule, RefusesEqualNamesAndConflicts) {

@@ -83,7 +83,9 @@ private:
         if (const auto found = initial_.find(param.name); found != initial_.end()) return found->second;
         if (!leaves_.contains(param.name)) {
             const ParamOptions options{.trainable = param.trainable, .role = param.role};
+            builder_.set_provenance(builder_.add_provenance(graph.provenance(param.node)));
             leaves_[param.name] = builder_.param(param.name, graph.type(param.node), options);
+            builder_.set_provenance(Id<void>::none);
         }
         if (!param.init.valid()) return leaves_[param.name];
         const Value value = copier[param.init];

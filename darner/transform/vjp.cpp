@@ -135,12 +135,12 @@ private:
     void step(const Entry& entry) {
         const Value dy = cotangents_[entry.node.value];
         if (!dy.valid()) return;
+        builder_.set_provenance(graph().node(entry.node).provenance);
         if (entry.alias.valid()) {
             if (depends_[entry.alias.value]) accumulate(entry.alias, dy);
             return;
         }
         const Node& node = graph().node(entry.node);
-        builder_.set_provenance(node.provenance);
         const HeldCall call(builder_, node, values_of(builder_, node.operands), Value{&builder_, entry.node});
         for (size_t i = 0; i < call.operand_count() && !builder_.failed(); ++i) {
             const Value operand = call.operand(i);
@@ -183,6 +183,15 @@ private:
     std::vector<Value> cotangents_;
 };
 
+// A constant that stands for a value's derivative and so has the value's place.
+Value constant_like(Value like, double splat) {
+    Builder& builder = *like.builder;
+    builder.set_provenance(builder.graph().node(like.id).provenance);
+    const Value constant = builder.constant(like.type(), splat);
+    builder.set_provenance(Id<void>::none);
+    return constant;
+}
+
 }  // namespace
 
 std::vector<Value> gradients(Value of, std::span<const Value> wrt, Value cotangent) {
@@ -207,13 +216,12 @@ std::vector<Value> gradients(Value of, std::span<const Value> wrt, Value cotange
     }
     ReversePass pass(builder, of, wrt);
     if (is_float(of.dtype())) {
-        if (!cotangent.valid()) cotangent = builder.constant(of.type(), 1.0);
+        if (!cotangent.valid()) cotangent = constant_like(of, 1.0);
         if (!pass.run(cotangent)) return result;
     }
     for (size_t i = 0; i < wrt.size(); ++i) {
         const Value found = pass.cotangent(wrt[i].id);
-        const Type type = wrt[i].type();
-        result[i] = found.valid() && is_float(type.dtype) ? found : builder.constant(type, 0.0);
+        result[i] = found.valid() && is_float(wrt[i].dtype()) ? found : constant_like(wrt[i], 0.0);
     }
     return result;
 }
@@ -275,13 +283,18 @@ Result<Graph> gradient_graph(const Graph& graph, std::string_view of, std::span<
     TRY(const std::string of_name, output_to_differentiate(graph, of));
     TRY(const std::vector<NamedLeaf> leaves, leaves_to_differentiate(graph, wrt));
     Builder builder(graph.name);
+    const Builder::Place place = builder.place({});
     GraphCopier copier(graph, builder);
     for (size_t i = 0; i < graph.nodes.size(); ++i) copier.copy(NodeId(i));
     copier.copy_outputs();
     copier.copy_updates();
     const Value target = copier[graph.find_output(of_name)->node];
     Value cotangent;
-    if (target.valid() && target.rank() != 0) cotangent = builder.input("d_" + of_name, target.type());
+    if (target.valid() && target.rank() != 0) {
+        builder.set_provenance(builder.graph().node(target.id).provenance);
+        cotangent = builder.input("d_" + of_name, target.type());
+        builder.set_provenance(Id<void>::none);
+    }
     std::vector<Value> values;
     for (const NamedLeaf& leaf : leaves) values.push_back(copier[leaf.node]);
     const std::vector<Value> found = gradients(target, values, cotangent);

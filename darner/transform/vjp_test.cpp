@@ -3,6 +3,7 @@
 // are summed, what is not reached is zero, what cannot be differentiated is named.
 #include "darner/transform/vjp.h"
 
+#include "darner/graph/text.h"
 #include "darner/ops/ops.h"
 #include "darner/transform/test_support.h"
 #include "darner/transform/transform.h"
@@ -16,6 +17,7 @@
 namespace darner::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // d(output `loss`)/d(leaf) by central differences.
@@ -296,6 +298,38 @@ TEST(GradientGraph, Errors) {
     EXPECT_THAT(gradient_graph(graph, "", {}).error().text(), HasSubstr("2 scalar float outputs (a, b)"));
     EXPECT_THAT(gradient_graph(graph, "c", {}).error().text(), HasSubstr("no output c: it has a, b"));
     EXPECT_THAT(gradient_graph(graph, "a", unknown).error().text(), HasSubstr("no input or param y, z: it has x"));
+}
+
+// What the engine, its rules and expansions add has the place of what it belongs to, never one of darner's own sources.
+TEST(GradientGraph, NodesHaveThePlacesOfTheGraphOrNone) {
+    const Module module = ok(parse_module(R"(graph g {
+        x = input f32[4,6] @"" net.dg:1
+        labels = input i32[4] @"" net.dg:2
+        w = param f32[6] init=0.5
+        h = maximum(softmax(rms_norm(x, w)), abs(tanh(x))) @"head" net.dg:3
+        output h = h
+        output loss = add(add(cross_entropy(h, labels), mse(pow(h, 2.0), relu(x))), max(mean(x, axes=[0]))) @"" net.dg:4
+    })"));
+    const std::vector<std::string> wrt = {"x", "labels", "w"};
+    for (const std::string of : {"h", "loss"}) {
+        const Graph gradients = ok(gradient_graph(module.graphs[0], of, wrt));
+        const Graph expanded = ok(expand(gradients));
+        EXPECT_EQ(gradients.provenance(gradients.find_output("d_labels")->node).line, 2);
+        for (const Graph& graph : {gradients, expanded, ok(cleanup(expanded))})
+            for (const Provenance& place : graph.provenances)
+                EXPECT_THAT(place.file, AnyOf("", "net.dg")) << of << ": " << place.text();
+    }
+    const Graph gradients = ok(gradient_graph(module.graphs[0], "h", wrt));
+    EXPECT_EQ(gradients.provenance(gradients.inputs.back().node).text(), "head at net.dg:3");
+    for (const Graph& graph : ok(extract_init(module)).graphs)
+        for (const Provenance& place : graph.provenances) EXPECT_THAT(place.file, AnyOf("", "net.dg"));
+}
+
+TEST(GradientGraph, ErrorsNameNoPlaceInDarner) {
+    const Module module = ok(parse_module("graph g { x = input f32[]; output d_x = mul(x, x) }"));
+    const Result<Graph> graph = gradient_graph(module.graphs[0], "", {});
+    ASSERT_FALSE(graph);
+    EXPECT_EQ(graph.error().where, "") << graph.error().text();
 }
 
 TEST(Vjp, DeepChain) {
