@@ -28,7 +28,7 @@ shows its default, and `<kind>` stands for one that must be given.
 ## What holds for all
 
 - **Shapes** are explicit: elementwise ops take operands of one shape. The Builder and the text form add `broadcast`.
-- **NaN** propagates through arithmetic; max, min and relu may give either operand when one is NaN.
+- **NaN** propagates through arithmetic, min, max and relu, elementwise and as reductions.
 - **Integers** wrap; division and remainder truncate, and by zero give 0. Float to integer truncates and saturates, NaN gives 0.
 - **Ties**: the gradient of a max or min reduction splits evenly among ties; argmax takes the lowest index.
 - **Indices** are i32 or u32; out of range, reads clamp and scatters drop.

@@ -4,7 +4,7 @@
 //
 // Semantics that hold for every op
 //   Shapes are explicit: elementwise ops take operands of one shape; `broadcast` is an op. The Builder adds broadcasts.
-//   NaN      propagates through arithmetic; min, max and relu may give either operand when one is NaN.
+//   NaN      propagates through arithmetic, min, max and relu, elementwise and as reductions.
 //   Integers wrap; division and remainder truncate, by zero they give 0. Float to integer truncates and saturates, NaN gives 0.
 //   Ties     the gradient of a max or min reduction splits evenly among ties; argmax takes the lowest index, as i32.
 //   Indices  are i32 or u32; out of range, reads clamp and scatters drop.

@@ -45,6 +45,10 @@ double sigmoid_of(double x) {
     return x >= 0 ? 1 / (1 + e) : e / (1 + e);
 }
 
+// Unlike fmax and fmin: a NaN wins.
+double largest(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double smallest(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+
 Value one_over(Value x) { return 1.0 / ValueAt(x); }
 
 template <Opcode op>
@@ -52,8 +56,8 @@ Expr emit_wrapped(kir::Builder& k, Registers v, const Call& c) {
     return wrap_register(k, k.binary(op, v[0], v[1]), c.out->dtype);
 }
 template <Opcode op>
-Expr emit_binary(kir::Builder& k, Registers v, const Call&) {
-    return k.binary(op, v[0], v[1]);
+Expr emit_extreme(kir::Builder& k, Registers v, const Call&) {
+    return nan_or(k, v[0], nan_or(k, v[1], k.binary(op, v[0], v[1])));
 }
 template <Opcode op>
 Expr emit_unary(kir::Builder& k, Registers v, const Call&) {
@@ -88,9 +92,9 @@ Expr emit_sign(kir::Builder& k, Registers v, const Call& c) {
     const Expr one = k.constant(v[0].type(), 1);
     const Expr negative =
         is_signed_integer(c.out->dtype) || is_float(c.out->dtype) ? k.select(v[0] < 0, k.constant(v[0].type(), -1), v[0]) : v[0];
-    return k.select(v[0] > 0, one, negative);
+    return nan_or(k, v[0], k.select(v[0] > 0, one, negative));
 }
-Expr emit_relu(kir::Builder& k, Registers v, const Call&) { return k.max(v[0], k.constant(v[0].type(), 0)); }
+Expr emit_relu(kir::Builder& k, Registers v, const Call&) { return nan_or(k, v[0], k.max(v[0], k.constant(v[0].type(), 0))); }
 
 // Half to each where the two are equal.
 Value share_where(Value wins, Value ties, Value like) {
@@ -152,7 +156,8 @@ constexpr OpDef defs[] = {
      .lower = MapLower{emit_rem, true},
      .ulp = 1},
     {.name = "pow",
-     .doc = "y = a ^ b; a^0 = 1; a negative float base needs an integral b, else the result is NaN; integers with b < 0 give 1 / "
+     .doc = "y = a ^ b; a^0 = 1^b = 1; a negative float base needs an integral b, else the result is NaN; integers with b < 0 "
+            "give 1 / "
             "a^|b| "
             "truncated.",
      .operands = a_b,
@@ -169,29 +174,27 @@ constexpr OpDef defs[] = {
      .onnx = "Pow",
      .ulp = 512},  // exp2(b log2 a) with |b log2 a| <= 60 and |b| <= 8
     {.name = "maximum",
-     .doc = "y = max(a, b).",
+     .doc = "y = max(a, b); NaN where either is.",
      .operands = a_b,
      .infer = numbers,
-     .ref =
-         ElementRef{[](Reals v) { return std::fmax(v[0], v[1]); }, [](Integers v, DType) { return v[0] > v[1] ? v[0] : v[1]; }},
+     .ref = ElementRef{[](Reals v) { return largest(v[0], v[1]); }, [](Integers v, DType) { return v[0] > v[1] ? v[0] : v[1]; }},
      .grad = Deriv{[](const BuildCall& c, size_t operand) {
          const Value a = c.operand(0), b = c.operand(1);
          return share_where(operand == 0 ? gt(a, b) : gt(b, a), eq(a, b), a);
      }},
-     .lower = MapLower{emit_binary<Opcode::max>},
+     .lower = MapLower{emit_extreme<Opcode::max>},
      .onnx = "Max",
      .commutative = true},
     {.name = "minimum",
-     .doc = "y = min(a, b).",
+     .doc = "y = min(a, b); NaN where either is.",
      .operands = a_b,
      .infer = numbers,
-     .ref =
-         ElementRef{[](Reals v) { return std::fmin(v[0], v[1]); }, [](Integers v, DType) { return v[0] < v[1] ? v[0] : v[1]; }},
+     .ref = ElementRef{[](Reals v) { return smallest(v[0], v[1]); }, [](Integers v, DType) { return v[0] < v[1] ? v[0] : v[1]; }},
      .grad = Deriv{[](const BuildCall& c, size_t operand) {
          const Value a = c.operand(0), b = c.operand(1);
          return share_where(operand == 0 ? lt(a, b) : lt(b, a), eq(a, b), a);
      }},
-     .lower = MapLower{emit_binary<Opcode::min>},
+     .lower = MapLower{emit_extreme<Opcode::min>},
      .onnx = "Min",
      .commutative = true},
     {.name = "neg",
@@ -212,7 +215,7 @@ constexpr OpDef defs[] = {
      .lower = MapLower{emit_abs},
      .onnx = "Abs"},
     {.name = "sign",
-     .doc = "y = -1, 0 or 1, the sign of x.",
+     .doc = "y = -1, 0 or 1, the sign of x; NaN where x is.",
      .operands = x_operand,
      .infer = numbers,
      .ref = ElementRef{[](Reals v) { return v[0] > 0   ? 1.0
@@ -293,10 +296,10 @@ constexpr OpDef defs[] = {
      .onnx = "Sigmoid",
      .ulp = 190},  // the exponential's, |x| <= 88
     {.name = "relu",
-     .doc = "y = max(x, 0); the derivative at 0 is 0.",
+     .doc = "y = max(x, 0), NaN where x is; the derivative at 0 is 0.",
      .operands = x_operand,
      .infer = numbers,
-     .ref = ElementRef{[](Reals v) { return v[0] > 0 ? v[0] : 0.0; }, [](Integers v, DType) { return v[0] > 0 ? v[0] : 0; }},
+     .ref = ElementRef{[](Reals v) { return largest(v[0], 0); }, [](Integers v, DType) { return v[0] > 0 ? v[0] : 0; }},
      .grad = Deriv{[](const BuildCall& c, size_t) {
          const Value x = c.operand(0);
          return select(gt(x, splat(x, 0)), splat(x, 1), splat(x, 0));

@@ -46,7 +46,7 @@ Expr emit_sin(kir::Builder& k, Expr x) { return sin_quarter(k, x, 0); }
 Expr emit_cos(kir::Builder& k, Expr x) { return sin_quarter(k, x, 1); }
 
 // Odd polynomial near 0, where 1 - 2 / (exp(2x) + 1) would cancel; beyond |x| = 15 the value is 1 in f32 and the exponential
-// must not overflow.
+// must not overflow. Comparisons and min lose a NaN, so it goes round them.
 Expr emit_tanh(kir::Builder& k, Expr x) {
     const Expr magnitude = k.abs(x);
     const Expr z = x * x;
@@ -55,7 +55,7 @@ Expr emit_tanh(kir::Builder& k, Expr x) {
     const Expr near = k.fma(polynomial * z, x, x);
     const Expr e = k.exp(k.min(magnitude, k.constant(x.type(), 15)) * 2);
     const Expr far = 1 - 2 / (e + 1);
-    return k.select(magnitude < 0.625, near, k.select(x < 0, -far, far));
+    return nan_or(k, x, k.select(magnitude < 0.625, near, k.select(x < 0, -far, far)));
 }
 
 // The exponential's argument is never positive, so nothing overflows.
@@ -99,7 +99,8 @@ Expr power(kir::Builder& k, Expr x, Expr y) {
     const Expr negative = k.select(is_integer, k.select(is_odd, -positive, positive), nan);
     const Expr nonzero = k.select(x < 0, negative, positive);
     const Expr zero_base = k.select(y > 0, k.f32(0), 1 / magnitude);
-    return k.select(y == 0, k.f32(1), k.select(magnitude == 0, zero_base, nonzero));
+    const Expr number = k.select(magnitude == 0, zero_base, nonzero);
+    return k.select((y == 0) | (x == 1), k.f32(1), nan_or(k, x, nan_or(k, y, number)));
 }
 
 }  // namespace

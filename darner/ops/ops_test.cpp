@@ -17,9 +17,10 @@ namespace {
 using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsNan;
 using testing::Pointwise;
 
-constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 
 // A graph of constants and the value of its one output.
 class Ops : public testing::Test {
@@ -173,6 +174,28 @@ TEST_F(Ops, ReductionsKeepAxesAndReduceAllByDefault) {
 }
 
 TEST_F(Ops, SumOfNothingIsZero) { EXPECT_THAT(reals(sum(b.constant(f32({2, 0}), 1), {1})), ElementsAre(0, 0)); }
+
+TEST_F(Ops, NanPropagates) {
+    const Value x = real({nan, 1, nan, -1}), other = real({1, nan, nan, 2}), rows = real({3, 2}, {nan, 1, 1, nan, 1, 2});
+    const Value parts[] = {relu(x),        maximum(x, other), minimum(x, other), abs(x),        sign(x),
+                           max(rows, {1}), min(rows, {1}),    sum(rows, {1}),    max(rows, {0})};
+    EXPECT_THAT(reals(concat(parts, 0)), ElementsAre(IsNan(), 1, IsNan(), 0,         // relu
+                                                     IsNan(), IsNan(), IsNan(), 2,   // maximum
+                                                     IsNan(), IsNan(), IsNan(), -1,  // minimum
+                                                     IsNan(), 1, IsNan(), 1,         // abs
+                                                     IsNan(), 1, IsNan(), -1,        // sign
+                                                     IsNan(), IsNan(), 2,            // max
+                                                     IsNan(), IsNan(), 1,            // min
+                                                     IsNan(), IsNan(), 3,            // sum
+                                                     IsNan(), IsNan()));             // max over the other axis
+}
+
+TEST_F(Ops, SoftmaxOfARowWithNanIsNan) {
+    const Value parts[] = {softmax(real({2, 2}, {nan, 1, 0, 0})), log_softmax(real({2, 2}, {1, nan, 0, 0}))};
+    const double log_half = std::log(0.5);
+    EXPECT_THAT(reals(reshape(concat(parts, 0), {8})),
+                ElementsAre(IsNan(), IsNan(), 0.5, 0.5, IsNan(), IsNan(), log_half, log_half));
+}
 
 TEST_F(Ops, ArgmaxTakesTheLowestIndex) { EXPECT_THAT(integers(argmax(real({2, 3}, {1, 3, 3, 2, 2, 1}))), ElementsAre(1, 0)); }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace darner {
 namespace {
@@ -85,8 +86,9 @@ Tensor eval_extreme(const Call& c, std::span<const Tensor* const> operands) {
     Tensor y = Tensor::zeros(c.out->dtype, c.out->shape());
     std::vector<bool> seen(static_cast<size_t>(y.count()), false);
     const auto better = [](auto a, auto b) { return largest ? a > b : a < b; };
+    const auto wins = [&](double a, double b) { return std::isnan(a) || better(a, b); };  // and keeps: no number beats a NaN
     walk(c, x, [&](int64_t to, int64_t from, const auto&) {
-        if (is_float(x.dtype) && (!seen[to] || better(x.real[from], y.real[to]))) y.real[to] = x.real[from];
+        if (is_float(x.dtype) && (!seen[to] || wins(x.real[from], y.real[to]))) y.real[to] = x.real[from];
         if (!is_float(x.dtype) && (!seen[to] || better(x.integer[from], y.integer[to]))) y.integer[to] = x.integer[from];
         seen[to] = true;
     });
@@ -157,7 +159,7 @@ constexpr OpDef defs[] = {
      .lower = ExpandLower{expand_mean},
      .onnx = "ReduceMean"},
     {.name = "max",
-     .doc = "y = the largest element of x over axes; the gradient is shared evenly among equals.",
+     .doc = "y = the largest element of x over axes, NaN where one is; the gradient is shared evenly among equals.",
      .operands = x_operand,
      .attrs = axes_attrs,
      .infer = infer_reduction<Accept::numbers, false>,
@@ -167,7 +169,7 @@ constexpr OpDef defs[] = {
      .lower = ReduceLower{Reduction::max},
      .onnx = "ReduceMax"},
     {.name = "min",
-     .doc = "y = the smallest element of x over axes; the gradient is shared evenly among equals.",
+     .doc = "y = the smallest element of x over axes, NaN where one is; the gradient is shared evenly among equals.",
      .operands = x_operand,
      .attrs = axes_attrs,
      .infer = infer_reduction<Accept::numbers, false>,

@@ -38,6 +38,12 @@ Expr shift_right(kir::Builder& k, Expr x, uint32_t count) {
     return k.binary(kir::Opcode::shr, x, k.constant(with_scalar(x.type(), Scalar::u32), count));
 }
 
+Expr is_nan(kir::Builder& k, Expr x) { return (k.bitcast(x, Scalar::u32) & 0x7fffffffu) > 0x7f800000u; }
+
+Expr nan_or(kir::Builder& k, Expr x, Expr otherwise) {
+    return x.type().scalar == Scalar::f32 ? k.select(is_nan(k, x), x, otherwise) : otherwise;
+}
+
 Expr wrap_register(kir::Builder& k, Expr x, DType dtype) {
     if (dtype == DType::i8) return shift_right(k, shift_left(k, x, 24), 24);
     if (dtype == DType::u8) return x & 255;
@@ -57,8 +63,7 @@ Expr round_to_bf16(kir::Builder& k, Expr x) {
     const Expr odd = shift_right(k, bits, 16) & 1;
     const Expr rounded = (bits + 0x7fff + odd) & 0xffff0000u;
     const Expr quiet_nan = (bits | 0x00400000u) & 0xffff0000u;  // rounding could carry a NaN into infinity
-    const Expr is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    return k.bitcast(k.select(is_nan, quiet_nan, rounded), Scalar::f32);
+    return k.bitcast(k.select(is_nan(k, x), quiet_nan, rounded), Scalar::f32);
 }
 
 Expr round_float(kir::Builder& k, Expr x, DType to) {

@@ -19,6 +19,11 @@ kir::Expr wrap_register(kir::Builder& k, kir::Expr x, DType dtype);
 // The value of `cast`: see its entry in compare.cpp.
 kir::Expr cast_register(kir::Builder& k, kir::Expr x, DType from, DType to);
 
+// Of a float register, told by its bits: targets promise nothing for NaN in comparisons, min and max.
+kir::Expr is_nan(kir::Builder& k, kir::Expr x);
+// x where it is a NaN; integers never are.
+kir::Expr nan_or(kir::Builder& k, kir::Expr x, kir::Expr otherwise);
+
 // Shift by a constant count.
 kir::Expr shift_left(kir::Builder& k, kir::Expr x, uint32_t count);
 kir::Expr shift_right(kir::Builder& k, kir::Expr x, uint32_t count);
