@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -106,6 +107,29 @@ TEST(Vulkan, RunsEveryItemThroughStaging) {
 TEST(Vulkan, PoisonedScratchChangesNothing) {
     const Environment poison("DARNER_POISON", "1");
     run_every_item();
+}
+
+// y = scratch that nothing writes: zeros where it is zeroed, else poison.
+TEST(Vulkan, ZeroedScratchIsNotPoisoned) {
+    const Environment poison("DARNER_POISON", "1");
+    const std::unique_ptr<Device> d = device();
+    ASSERT_TRUE(d);
+    constexpr uint32_t n = 64;
+    for (const bool zeroed : {true, false}) {
+        ProgramMaker make(d->caps());
+        const SegmentId io = make.segment(SegmentKind::io, n * 4), scratch = make.segment(SegmentKind::scratch, n * 4, zeroed);
+        const TensorId y = make.tensor("y", "f32", {n}, io, 0, n * 4);
+        const KernelId same = make.kernel(testing::affine_kernel(n, 1, 0));
+        Entry entry;
+        entry.name = "step";
+        entry.outputs = {y};
+        entry.body.push_back(make.dispatch(same, 1, {{scratch, 0, n * 4}, {io, 0, n * 4}}, "copy"));
+        make.program.entries.push_back(entry);
+        const std::unique_ptr<Executable> e = load(*d, make.program);
+        ASSERT_TRUE(e);
+        expect(e->submit(0, 2));
+        for (const float v : read<float>(*e, y, n)) EXPECT_EQ(std::isnan(v), !zeroed) << v;
+    }
 }
 
 TEST(Vulkan, CoreValidationIsClean) {
