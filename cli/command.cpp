@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <sstream>
 
 namespace darner::cli {
@@ -107,11 +107,13 @@ CLI::Validator whole_number(int64_t at_least, int64_t at_most) {
             "", "whole number"};
 }
 
-CLI::Validator positive_real() {
+CLI::Validator positive_f32() {
     return {[](std::string& text) {
+                using Limits = std::numeric_limits<float>;
                 double value = 0;
-                if (parses(text, value) && std::isfinite(value) && value > 0) return std::string();
-                return fmt::format("expected a positive number, got \"{}\"", text);
+                if (parses(text, value) && value >= Limits::min() && value <= Limits::max()) return std::string();
+                return fmt::format("expected a positive number from {:.3g} to {:.3g}, the range of f32, got \"{}\"",
+                                   Limits::min(), Limits::max(), text);
             },
             "", "positive number"};
 }
@@ -132,12 +134,39 @@ Error with_hint(Error error, std::string hint) {
     return error;
 }
 
-void print_error(const Error& error) {
-    std::fflush(stdout);  // what was printed before stays before
-    fmt::print(stderr, "error: {}{}\n", error.where.empty() ? "" : error.where + ": ", error.message);
-    if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", error.hint);
+std::string printable(std::string_view text) {
+    std::string out;
+    for (size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+        const bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;  // U+0080 to U+009F, in UTF-8
+        if (byte == '\n')
+            out += "\\n";
+        else if (byte == '\t')
+            out += "\\t";
+        else if (byte < 0x20 || byte == 0x7f)
+            out += fmt::format("\\x{:02x}", byte);
+        else if (is_c1)
+            out += fmt::format("\\u{:04x}", next);
+        else
+            out += text[i];
+        if (is_c1) ++i;
+    }
+    return out;
 }
 
-void print_note(std::string_view text) { fmt::print(stderr, "note: {}\n", text); }
+void write_stderr(std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    std::fflush(stderr);
+}
+
+void print_error(const Error& error) {
+    std::fflush(stdout);  // what was printed before stays before
+    std::string text = "error: " + printable(error.where.empty() ? error.message : error.where + ": " + error.message) + "\n";
+    if (!error.hint.empty()) text += "hint: " + printable(error.hint) + "\n";
+    write_stderr(text);
+}
+
+void print_note(std::string_view text) { write_stderr("note: " + printable(text) + "\n"); }
 
 }  // namespace darner::cli

@@ -42,12 +42,17 @@ void add_device(CLI::App& command, std::string& device);
 
 // Validators whose messages say what was expected and what was given.
 CLI::Validator whole_number(int64_t at_least, int64_t at_most);
-CLI::Validator positive_real();
+CLI::Validator positive_f32();  // within the normal range of f32
 CLI::Validator one_of(std::vector<std::string> choices);
 
 // An Error with a hint; the message starts like the library's: "[run] ...".
 Error with_hint(Error error, std::string hint);
 
+// The text with its control characters escaped: names from files must not steer the terminal or look like lines of ours.
+std::string printable(std::string_view text);
+
+// Text on stderr as it is. A stderr that is closed or full loses it: there is nowhere left to say so.
+void write_stderr(std::string_view text);
 // "error: …" and, when there is one, "hint: …" on stderr.
 void print_error(const Error& error);
 // "note: …" on stderr.

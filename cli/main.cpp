@@ -4,11 +4,17 @@
 #include "cli/command.h"
 #include "darner/base/nearest.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <iostream>
+#include <new>
+#include <stdexcept>
 
 namespace darner::cli {
 namespace {
@@ -72,6 +78,14 @@ Result<void> check_left_over(const CLI::App* command) {
                      near.empty() ? help_hint(command) : near);
 }
 
+Error output_error() { return io_error("standard output could not be written"); }
+
+Result<void> check_output() {
+    std::cout.flush();  // CLI11 prints the help there
+    if (!std::cout || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return output_error();
+    return {};
+}
+
 Result<void> run(int argc, char** argv) {
     CommandLine line;
     add_devices(line);
@@ -85,7 +99,7 @@ Result<void> run(int argc, char** argv) {
         line.app.parse(argc, argv);
     } catch (const CLI::Success& asked) {  // --help or --version
         line.app.exit(asked);
-        return {};
+        return check_output();
     } catch (const CLI::ParseError& error) {
         TRY(check_left_over(command));
         return with_hint(invalid(fmt::format("{}: {}", full_name(command), error.what())), help_hint(command));
@@ -93,20 +107,35 @@ Result<void> run(int argc, char** argv) {
     TRY(check_left_over(command));
     CHECK(line.chosen != nullptr, "a command without a function");
     TRY(line.chosen());
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return io_error("standard output could not be written");
-    return {};
+    return check_output();
+}
+
+// What a failed allocation or a failed write throws through the library, which itself throws nothing.
+Error describe(const std::exception& failure) {
+    if (std::ferror(stdout) != 0) return output_error();
+    if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr || dynamic_cast<const std::length_error*>(&failure) != nullptr)
+        return with_hint(limit_error("out of memory"), "use smaller shapes or a smaller batch, or free memory");
+    return limit_error(failure.what());
+}
+
+// A standard stream that the caller closed gives its number to the next file opened, and what is meant for the stream would
+// land in that file. The null device takes the number; opened for reading it makes writes fail as on a closed stream.
+void hold_standard_streams() {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != stream) std::abort();
 }
 
 }  // namespace
 }  // namespace darner::cli
 
 int main(int argc, char** argv) {
+    darner::cli::hold_standard_streams();
     try {
         const darner::Result<void> result = darner::cli::run(argc, argv);
         if (result) return 0;
         darner::cli::print_error(result.error());
     } catch (const std::exception& failure) {
-        darner::cli::print_error(darner::limit_error(failure.what()));
+        darner::cli::print_error(darner::cli::describe(failure));
     }
     return 1;
 }

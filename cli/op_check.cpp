@@ -8,6 +8,7 @@
 #include "darner/runtime/devices.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace darner::cli {
@@ -21,12 +22,12 @@ struct CheckOptions {
     bool json = false;
 };
 
-// All names are looked up before the first check: a slip at the end should not cost minutes.
+// Each once. All names are looked up before the first check: a slip at the end should not cost minutes.
 Result<std::vector<std::string>> names_to_check(const std::vector<std::string>& wanted) {
     std::vector<std::string> names;
     for (const std::string& name : wanted) {
         if (op_registry().find(name) != nullptr) {
-            names.push_back(name);
+            if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
             continue;
         }
         const std::string near = op_registry().nearest(name);
@@ -49,7 +50,7 @@ void print(const OpCheckReport& report, bool json) {
     } else {
         fmt::print("{:<14} {}  {} cases, error at most {:.2g} of the bound\n", report.op, report.ok ? "ok    " : "FAILED",
                    report.cases, report.worst_ratio);
-        for (const std::string& failure : report.failures) fmt::print("    {}\n", failure);
+        for (const std::string& failure : report.failures) fmt::print("    {}\n", printable(failure));
     }
     std::fflush(stdout);
 }

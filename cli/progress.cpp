@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cli/progress.h"
 
+#include "cli/command.h"
+
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace darner::cli {
 namespace {
@@ -48,15 +49,13 @@ void Progress::update(uint64_t done, uint64_t total, std::string_view text, std:
     drawn_ = true;
     const double elapsed = std::chrono::duration<double>(now - started_).count();
     const double guess = done == 0 ? 0 : elapsed * static_cast<double>(total - std::min(done, total)) / static_cast<double>(done);
-    fmt::print(stderr, "\r\033[K{}", bar_text(done, total, seconds_left.value_or(guess), text, terminal_columns()));
-    std::fflush(stderr);
+    write_stderr("\r\033[K" + bar_text(done, total, seconds_left.value_or(guess), text, terminal_columns()));
 }
 
 void Progress::clear() {
     if (!drawn_) return;
     drawn_ = false;
-    fmt::print(stderr, "\r\033[K");
-    std::fflush(stderr);
+    write_stderr("\r\033[K");
 }
 
 }  // namespace darner::cli

@@ -13,9 +13,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace darner::cli {
 namespace {
@@ -60,6 +62,42 @@ Result<SymbolBindings> parse_dims(const std::vector<std::string>& dims) {
         if (!bindings.emplace(pair.first, value).second) return invalid(fmt::format("[--dim] {} is given twice", pair.first));
     }
     return bindings;
+}
+
+// The names in a dim's text, a polynomial such as 2*n+1.
+void add_symbols(const Dims& dims, std::set<std::string>& symbols) {
+    for (const Dim& dim : dims) {
+        if (dim.is_constant()) continue;
+        const std::string text = dim.text();
+        const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+        for (auto at = text.begin(); at != text.end();) {
+            const auto begin = std::find_if(at, text.end(), in_word);
+            at = std::find_if_not(begin, text.end(), in_word);
+            if (begin != at && std::isdigit(static_cast<unsigned char>(*begin)) == 0) symbols.emplace(begin, at);
+        }
+    }
+}
+
+void add_symbols(const Graph& graph, std::set<std::string>& symbols) {
+    for (const Node& node : graph.nodes) {
+        add_symbols(node.type.dims, symbols);
+        for (const AttrValue& attr : node.attrs)
+            if (const Dims* dims = std::get_if<Dims>(&attr)) add_symbols(*dims, symbols);
+    }
+}
+
+// A binding of a symbol that neither graph has is a slip.
+Result<void> check_dims(const SymbolBindings& bindings, const Graph& graph, const Graph* init) {
+    std::set<std::string> symbols;
+    add_symbols(graph, symbols);
+    if (init != nullptr) add_symbols(*init, symbols);
+    for (const auto& [name, value] : bindings) {
+        if (symbols.contains(name)) continue;
+        const std::string known =
+            symbols.empty() ? "all its dims are numbers" : fmt::format("it has {}", fmt::join(symbols, ", "));
+        return with_hint(invalid(fmt::format("[--dim] the graph has no symbol \"{}\"", name)), known);
+    }
+    return {};
 }
 
 bool updates_param(const Graph& graph, std::string_view name) {
@@ -158,12 +196,13 @@ Result<void> write_files(const std::string& folder, std::vector<Shown>& results)
 
 Result<void> print_text(const std::string& graph, const DeviceInfo& device, const std::vector<Shown>& results) {
     size_t width = 0;
-    for (const Shown& shown : results) width = std::max(width, shown.name.size());
-    fmt::print("{} on {} ({})\n", graph, device.name, device.id);
+    for (const Shown& shown : results) width = std::max(width, printable(shown.name).size());
+    fmt::print("{} on {} ({})\n", printable(graph), device.name, device.id);
     for (const Shown& shown : results) {
         TRY(const Summary summary, summarize(shown.value));
-        fmt::print("{:<{}}  {}  {}{}{}\n", shown.name, width, type_text(shown.value), shown.is_update ? "becomes " : "",
-                   to_text(summary), shown.file.empty() ? "" : "  -> " + shown.file);
+        fmt::print("{:<{}}  {}  {}{}{}\n", printable(shown.name), width, type_text(shown.value),
+                   shown.is_update ? "becomes " : "", to_text(summary),
+                   shown.file.empty() ? "" : "  -> " + printable(shown.file));
     }
     return {};
 }
@@ -221,8 +260,9 @@ Result<void> run_graph(const RunOptions& options) {
     TRY(const Module module, read_module(options.file));
     TRY(const Graph picked, pick_graph(module, options.graph, options.file));
     TRY(const SymbolBindings bindings, parse_dims(options.dims));
+    const Graph* init = picked.name == "init" ? nullptr : module.find("init");
+    TRY(check_dims(bindings, picked, init));
     TRY(const Graph graph, bind_symbols(picked, bindings));
-    const Graph* init = graph.name == "init" ? nullptr : module.find("init");
     TRY(Given given, gather_values(options, leaves_of(graph, init)));
 
     TRY(const Module compiled, with_init(graph, init, bindings));

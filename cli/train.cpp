@@ -66,7 +66,7 @@ public:
     }
 
     void finished(const TrainingReport& report) {
-        if (!json_) line(fmt::format("saved {}", report.model_file));
+        if (!json_) line(fmt::format("saved {}", printable(report.model_file)));
     }
 
 private:
@@ -121,7 +121,7 @@ void add_train(CommandLine& line) {
         ->type_name("NAME")
         ->capture_default_str();
     command.add_option("--lr", training.learning_rate, "Learning rate")
-        ->check(positive_real())
+        ->check(positive_f32())
         ->type_name("X")
         ->capture_default_str();
     command.add_option("--seed", training.seed, "Seed of the first weights and of the order of the images")

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <random>
 
@@ -128,7 +129,8 @@ Result<Summary> summarize(const Array& value) {
         ++finite;
     }
     summary.not_finite = summary.count - finite;
-    summary.mean = finite == 0 ? 0 : sum / static_cast<double>(finite);
+    summary.mean = sum / static_cast<double>(finite);
+    if (finite == 0) summary.min = summary.max = summary.mean = std::numeric_limits<double>::quiet_NaN();
     return summary;
 }
 
@@ -137,6 +139,7 @@ std::string to_text(const Summary& summary) {
     std::string out;
     for (const double v : summary.first) out += fmt::format("{}{:.6g}", out.empty() ? "" : " ", v);
     if (summary.count <= static_cast<int64_t>(summary.first.size())) return out;
+    if (summary.not_finite == summary.count) return out + " … (none is finite)";
     out += fmt::format(" … (min {:.6g}, max {:.6g}, mean {:.6g}", summary.min, summary.max, summary.mean);
     if (summary.not_finite > 0) out += fmt::format(", {} not finite", summary.not_finite);
     return out + ")";

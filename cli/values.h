@@ -36,7 +36,7 @@ std::string file_name(std::string_view name);
 struct Summary {
     std::vector<double> first;  // at most 6
     int64_t count = 0, not_finite = 0;
-    double min = 0, max = 0, mean = 0;  // over the finite ones
+    double min = 0, max = 0, mean = 0;  // over the finite ones; NaN where there are none
 };
 Result<Summary> summarize(const Array& value);
 // "0.25 -1 3.5" or "0.25 -1 … (min -1, max 4, mean 0.2)".

@@ -5,9 +5,13 @@
 
 #include "darner/base/bytes.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -102,7 +106,8 @@ private:
         const size_t end = text_.find(quote, at_ + 1);
         if (end == std::string_view::npos) return fail("unfinished text in the header");
         const std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
-        if (inside.size() > 64 || inside.find('\\') != std::string_view::npos) return fail("unreadable text in the header");
+        const bool plain = std::all_of(inside.begin(), inside.end(), [](char c) { return c >= ' ' && c <= '~' && c != '\\'; });
+        if (inside.size() > 64 || !plain) return fail("unreadable text in the header");
         at_ = end + 1;
         return std::string(inside);
     }
@@ -195,55 +200,124 @@ std::vector<std::byte> to_c_order(std::span<const std::byte> source, std::span<c
     return out;
 }
 
-struct Layout {
-    Header header;
-    size_t data_begin = 0;
+// What precedes the header's text: magic, version and the text's length.
+struct Prefix {
+    size_t bytes = 0, header_bytes = 0;
 };
 
-Result<Layout> parse_layout(std::span<const std::byte> file, const std::string& where) {
-    if (!text_of(file).starts_with(magic)) return invalid("[npy] not a .npy file: it does not start with \\x93NUMPY", where);
-    if (file.size() < 8) return invalid("[npy] the file ends inside its version at byte 8", where);
-    const auto major = std::to_integer<uint32_t>(file[6]), minor = std::to_integer<uint32_t>(file[7]);
+// NumPy refuses headers above 10,000 bytes unless told otherwise; those of the types that are read here have hundreds.
+constexpr size_t max_header_bytes = size_t{1} << 20, longest_prefix = 12;
+
+// `start` is the file's first longest_prefix bytes, or all that it has.
+Result<Prefix> parse_prefix(std::span<const std::byte> start, const std::string& where) {
+    if (!text_of(start).starts_with(magic)) return invalid("[npy] not a .npy file: it does not start with \\x93NUMPY", where);
+    if (start.size() < 8) return invalid("[npy] the file ends inside its version at byte 8", where);
+    const auto major = std::to_integer<uint32_t>(start[6]), minor = std::to_integer<uint32_t>(start[7]);
     if (major < 1 || major > 3 || minor != 0)
         return unsupported(fmt::format("[npy] format version {}.{} is not known: expected 1.0, 2.0 or 3.0", major, minor), where);
-    const size_t length_bytes = major == 1 ? 2 : 4, header_begin = 8 + length_bytes;
-    if (file.size() < header_begin) return invalid("[npy] the file ends inside its header length at byte 8", where);
-    const size_t length = major == 1 ? load_le<uint16_t>(file.data() + 8) : load_le<uint32_t>(file.data() + 8);
-    if (length > file.size() - header_begin)
-        return invalid(fmt::format("[npy] the header says {} bytes at byte {}, the file has {} left", length, header_begin,
-                                   file.size() - header_begin),
-                       where);
-    HeaderReader reader(text_of(file).substr(header_begin, length), header_begin, where);
+    const size_t bytes = major == 1 ? 10 : longest_prefix;
+    if (start.size() < bytes) return invalid("[npy] the file ends inside its header length at byte 8", where);
+    return Prefix{bytes, major == 1 ? load_le<uint16_t>(start.data() + 8) : load_le<uint32_t>(start.data() + 8)};
+}
+
+struct Layout {
+    Array array;  // still without its data
+    Element element;
+    bool fortran_order = false;
+    uint64_t data_begin = 0, data_bytes = 0;
+};
+
+Error short_header(const Prefix& prefix, size_t left, const std::string& where) {
+    return invalid(
+        fmt::format("[npy] the header says {} bytes at byte {}, the file has {} left", prefix.header_bytes, prefix.bytes, left),
+        where);
+}
+
+Result<Layout> parse_header(std::string_view text, const Prefix& prefix, const std::string& where) {
+    HeaderReader reader(text, prefix.bytes, where);
     TRY(Header header, reader.read());
-    return Layout{std::move(header), header_begin + length};
+    TRY(const Element element, element_of(header.descr, where));
+    Layout layout{{std::string(element.dtype), std::move(header.dims), {}}, element, header.fortran_order};
+    const std::optional<uint64_t> bytes = array_bytes(layout.array.dtype, layout.array.dims);
+    if (!bytes) return invalid(fmt::format("[npy] the shape of {} is too large", type_text(layout.array)), where);
+    layout.data_begin = prefix.bytes + prefix.header_bytes;
+    layout.data_bytes = *bytes;
+    return layout;
+}
+
+Error wrong_size(const Layout& layout, std::string_view has, const std::string& where) {
+    return invalid(fmt::format("[npy] {} needs {} bytes of data from byte {}, the file has {}", type_text(layout.array),
+                               layout.data_bytes, layout.data_begin, has),
+                   where);
+}
+
+Array with_data(Layout layout, std::vector<std::byte> data) {
+    Array array = std::move(layout.array);
+    const size_t width = dtype_bytes(array.dtype);
+    array.data = layout.fortran_order && array.dims.size() > 1 ? to_c_order(data, array.dims, width) : std::move(data);
+    if (layout.element.big_endian) swap_byte_order(array.data, width);
+    if (array.dtype == "bool") normalize_bools(array.data);
+    return array;
+}
+
+using FilePointer = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+Error system_error(const char* what, const std::string& path) {
+    return io_error(fmt::format("cannot {}: {}", what, std::generic_category().message(errno)), path);
+}
+
+// Appends up to `count` bytes; fewer at the end of the file. In growing pieces: what a pipe's header claims need not come.
+Result<void> read_up_to(std::FILE* file, uint64_t count, std::vector<std::byte>& into, const std::string& path) {
+    constexpr uint64_t first_piece = uint64_t{1} << 20;
+    const uint64_t end = into.size() + count;
+    while (into.size() < end) {
+        const size_t filled = into.size();
+        const uint64_t piece = std::min<uint64_t>(end - filled, std::max<uint64_t>(first_piece, filled));
+        into.resize(filled + static_cast<size_t>(piece));
+        const size_t got = std::fread(into.data() + filled, 1, static_cast<size_t>(piece), file);
+        into.resize(filled + got);
+        if (std::ferror(file) != 0) return system_error("read the file", path);
+        if (got < piece) return {};
+    }
+    return {};
 }
 
 }  // namespace
 
 Result<Array> parse_npy(std::span<const std::byte> file, const std::string& where) {
-    TRY(Layout layout, parse_layout(file, where));
-    TRY(const Element element, element_of(layout.header.descr, where));
-    Array array{std::string(element.dtype), std::move(layout.header.dims), {}};
-    const std::span<const std::byte> data = file.subspan(layout.data_begin);
-    const std::optional<uint64_t> bytes = array_bytes(array.dtype, array.dims);
-    if (!bytes) return invalid(fmt::format("[npy] the shape of {} is too large", type_text(array)), where);
-    if (*bytes != data.size())
-        return invalid(fmt::format("[npy] {} needs {} bytes of data from byte {}, the file has {}", type_text(array), *bytes,
-                                   layout.data_begin, data.size()),
-                       where);
-    const size_t width = dtype_bytes(array.dtype);
-    if (layout.header.fortran_order && array.dims.size() > 1)
-        array.data = to_c_order(data, array.dims, width);
-    else
-        array.data.assign(data.begin(), data.end());
-    if (element.big_endian) swap_byte_order(array.data, width);
-    if (array.dtype == "bool") normalize_bools(array.data);
-    return array;
+    TRY(const Prefix prefix, parse_prefix(file.first(std::min(file.size(), longest_prefix)), where));
+    const size_t left = file.size() - prefix.bytes;
+    if (prefix.header_bytes > left) return short_header(prefix, left, where);
+    TRY(Layout layout, parse_header(text_of(file).substr(prefix.bytes, prefix.header_bytes), prefix, where));
+    const std::span<const std::byte> data = file.subspan(static_cast<size_t>(layout.data_begin));
+    if (layout.data_bytes != data.size()) return wrong_size(layout, fmt::format("{}", data.size()), where);
+    return with_data(std::move(layout), {data.begin(), data.end()});
 }
 
 Result<Array> read_npy(const std::string& path, uint64_t max_bytes) {
-    TRY(const std::vector<std::byte> file, read_file(path, max_bytes));
-    return parse_npy(file, path);
+    const FilePointer file(std::fopen(path.c_str(), "rbe"), std::fclose);
+    if (file == nullptr) return system_error("open the file", path);
+    // Version 1 has two bytes less before its text: what follows is read only once the version says how much there must be.
+    std::vector<std::byte> start;
+    TRY(read_up_to(file.get(), 8, start, path));
+    TRY(read_up_to(file.get(), start.size() == 8 && start[6] == std::byte{1} ? 2 : 4, start, path));
+    TRY(const Prefix prefix, parse_prefix(start, path));
+    if (prefix.header_bytes > max_header_bytes)
+        return limit_error(fmt::format("[npy] the header has {} bytes, the limit is {}", prefix.header_bytes, max_header_bytes),
+                           path);
+    std::vector<std::byte> header;
+    TRY(read_up_to(file.get(), prefix.header_bytes, header, path));
+    if (header.size() < prefix.header_bytes) return short_header(prefix, header.size(), path);
+    TRY(Layout layout, parse_header(text_of(header), prefix, path));
+    if (layout.data_bytes > max_bytes)
+        return limit_error(fmt::format("[npy] {} is larger than the limit of {} bytes", type_text(layout.array), max_bytes),
+                           path);
+
+    std::vector<std::byte> data;
+    TRY(read_up_to(file.get(), layout.data_bytes, data, path));
+    if (data.size() < layout.data_bytes) return wrong_size(layout, fmt::format("{}", data.size()), path);
+    if (std::fgetc(file.get()) != EOF) return wrong_size(layout, "more", path);
+    return with_data(std::move(layout), std::move(data));
 }
 
 namespace {

@@ -17,6 +17,7 @@ namespace darner {
 
 // One whole file; `where` names it in errors. Hostile bytes give an Error and take no more memory than they have bytes.
 Result<Array> parse_npy(std::span<const std::byte> file, const std::string& where = "npy");
+// Reads the header first and then as many bytes as it says, also from a pipe or a device that never ends.
 Result<Array> read_npy(const std::string& path, uint64_t max_bytes = default_max_file_bytes);
 
 // bf16 has no NumPy type and is refused.

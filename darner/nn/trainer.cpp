@@ -13,10 +13,14 @@
 #include "darner/runtime/session.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <limits>
+#include <system_error>
 
 namespace darner {
 namespace {
@@ -31,8 +35,10 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 Result<Optimizer> make_optimizer(const FashionMnistOptions& options) {
-    if (!(options.learning_rate > 0) || std::isinf(options.learning_rate))
-        return invalid(fmt::format("[train] the learning rate is {}, expected a number above 0", options.learning_rate));
+    using Limits = std::numeric_limits<float>;  // the update computes in f32, which flushes what is smaller to zero
+    if (!(options.learning_rate >= Limits::min() && options.learning_rate <= Limits::max()))
+        return invalid(fmt::format("[train] the learning rate is {}, expected a number from {:.3g} to {:.3g}",
+                                   options.learning_rate, Limits::min(), Limits::max()));
     if (options.optimizer == "sgd") return sgd({.learning_rate = options.learning_rate, .momentum = 0.9});
     if (options.optimizer == "adam") return adam({.learning_rate = options.learning_rate});
     if (options.optimizer == "adamw") return adamw({.learning_rate = options.learning_rate});
@@ -82,6 +88,12 @@ Result<T> read_scalar(Session& session, std::string_view name) {
     return values_of<T>(array)[0];
 }
 
+Error diverged(uint32_t epoch, std::string_view what) {
+    Error error = invalid(fmt::format("training diverged in epoch {}: {} is not finite", epoch, what));
+    error.hint = "try a lower --lr";
+    return error;
+}
+
 class Training {
 public:
     Training(const FashionMnistOptions& options, const TrainingCallbacks& callbacks, const LabelledDataSet& data,
@@ -112,6 +124,8 @@ public:
             TRY(const float loss_sum, read_scalar<float>(session_, "loss_sum"));
             submit_size_.measured(steps, seconds_since(submit_start));
             done += steps;
+            // The sum stays what it is once it is not finite: an epoch that diverged need not be finished.
+            if (!std::isfinite(loss_sum)) return diverged(report.epoch, "the loss");
             report.train_loss = static_cast<double>(loss_sum) / done;
             report.seconds = seconds_since(start);
             report.images_per_second = static_cast<double>(done) * options_.batch / report.seconds;
@@ -148,7 +162,7 @@ private:
 };
 
 // The network's params under PyTorch's names, and nothing else: what load_state_dict() takes.
-Result<void> save_model(Session& session, const std::string& path) {
+Result<Safetensors> model_of(Session& session) {
     Safetensors file;
     file.metadata["format"] = "pt";
     file.metadata["inputs"] = fmt::format("(pixel / 255 - {}) / {}", pixel_mean, pixel_deviation);
@@ -156,7 +170,37 @@ Result<void> save_model(Session& session, const std::string& path) {
         if (tensor.role != to_string(Role::param)) continue;
         TRY(file.tensors[tensor.name], session.read(tensor.name));
     }
-    return write_safetensors(path, file);
+    return file;
+}
+
+// The loss is of the params before a step, so the last step can still spoil them.
+Result<void> check_finite(const Safetensors& model, uint32_t epoch) {
+    for (const auto& [name, array] : model.tensors) {
+        if (array.dtype != "f32") continue;
+        const auto values = values_of<float>(array);
+        if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
+            return diverged(epoch, name);
+    }
+    return {};
+}
+
+// Writes a file of the model's size where the model will be written, and removes it: a folder without write permission or a
+// full disk is found before the training and not after it. A model.safetensors of an earlier training is left as it is.
+Result<void> probe_model_file(const std::string& path, const Safetensors& model) {
+    std::error_code failure;
+    const std::filesystem::file_status status = std::filesystem::status(path, failure);
+    if (std::filesystem::is_directory(status)) return io_error("cannot write the model: a folder has its name", path);
+    const bool exists = std::filesystem::exists(status);
+    if (exists && !std::filesystem::is_regular_file(status)) return {};  // a device or a pipe is written directly
+    // Behind a symbolic link: the link stays and its target is replaced.
+    const std::string target = exists ? std::filesystem::canonical(path, failure).string() : path;
+    const std::string probe = fmt::format("{}.{}.probe", failure || target.empty() ? path : target, ::getpid());
+    Result<void> written = write_safetensors(probe, model);
+    std::filesystem::remove(probe, failure);
+    if (written) return {};
+    Error error = std::move(written).error();
+    error.where = path;
+    return error;
 }
 
 }  // namespace
@@ -182,10 +226,15 @@ Result<Module> fashion_mnist_module(const FashionMnistOptions& options, const La
 
 Result<TrainingReport> train_fashion_mnist(const FashionMnistOptions& options, const TrainingCallbacks& callbacks) {
     TRY(make_optimizer(options));
-    if (!options.out_folder.empty()) TRY(make_folder(options.out_folder));
+    const std::string model_file = options.out_folder.empty() ? std::string() : options.out_folder + "/model.safetensors";
+    if (!model_file.empty()) TRY(make_folder(options.out_folder));
     TRY(const LabelledDataSet data, load_fashion_mnist(options.data_folder));
     TRY(const Module module, fashion_mnist_module(options, data));
     TRY(Session session, compile(module, {.device = options.device, .seed = options.seed}));
+    if (!model_file.empty()) {
+        TRY(const Safetensors untrained, model_of(session));
+        TRY(probe_model_file(model_file, untrained));
+    }
     TrainingReport report;
     report.device = session.device().name;
     if (callbacks.started) callbacks.started(report.device);
@@ -197,9 +246,11 @@ Result<TrainingReport> train_fashion_mnist(const FashionMnistOptions& options, c
         report.epochs.push_back(done);
         if (callbacks.epoch) callbacks.epoch(done);
     }
-    if (!options.out_folder.empty()) {
-        report.model_file = options.out_folder + "/model.safetensors";
-        TRY(save_model(session, report.model_file));
+    TRY(const Safetensors model, model_of(session));
+    TRY(check_finite(model, options.epochs));
+    if (!model_file.empty()) {
+        TRY(write_safetensors(model_file, model));
+        report.model_file = model_file;
     }
     return report;
 }
