@@ -308,6 +308,79 @@ inline constexpr PlanCase plan_cases[] = {
         output x8
         output k = argmax(x8, axis=1)
     })"},
+    {"slices_of_what_is_also_whole", R"(graph g {
+        x = input f32[4]
+        m = input f32[6,5]
+        y = tanh(x)
+        t = exp(m)
+        output y
+        output s = exp(slice(y, start=[0], stop=[2]))
+        output n = slice(y, start=[0], stop=[0])
+        output t
+        output r = softmax(slice(t, start=[0,0], stop=[3,5]))
+        output q = sum(slice(t, start=[0,0], stop=[6,2]), axes=[1])
+        output k = max(reshape(slice(t, start=[0,0], stop=[1,5]), shape=[5]))
+    })"},
+    {"input_and_output_of_one_name", R"(graph g {
+        x = input f32[3]
+        y = input f32[2]
+        output x = add(x, 5)
+        output y = sum(x)
+    })"},
+    {"concat_wider_than_a_kernel", R"(graph g {
+        x0 = input f32[1]
+        x1 = input f32[2]
+        x2 = input f32[3]
+        x3 = input f32[1]
+        x4 = input f32[2]
+        x5 = input f32[3]
+        x6 = input f32[1]
+        x7 = input f32[2]
+        x8 = input f32[3]
+        x9 = input f32[1]
+        x10 = input f32[2]
+        x11 = input f32[3]
+        x12 = input f32[1]
+        x13 = input f32[2]
+        x14 = input f32[3]
+        x15 = input f32[1]
+        x16 = input f32[2]
+        x17 = input f32[3]
+        x18 = input f32[1]
+        x19 = input f32[2]
+        x20 = input f32[3]
+        x21 = input f32[1]
+        x22 = input f32[2]
+        x23 = input f32[3]
+        x24 = input f32[1]
+        x25 = input f32[2]
+        x26 = input f32[3]
+        x27 = input f32[1]
+        x28 = input f32[2]
+        x29 = input f32[3]
+        x30 = input f32[1]
+        x31 = input f32[2]
+        x32 = input f32[3]
+        x33 = input f32[1]
+        x34 = input f32[2]
+        x35 = input f32[3]
+        x36 = input f32[1]
+        x37 = input f32[2]
+        x38 = input f32[3]
+        x39 = input f32[1]
+        x40 = input f32[2]
+        c = concat(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, x16, x17, x18, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30, x31, x32, x33, x34, x35, x36, x37, x38, x39, x40, axis=0)
+        output y = add(c, mul(c, 2))
+        output z = sum(concat(c, add(x0, x3), axis=0))
+    })"},
+    {"loops_beyond_65535", R"(graph g {
+        a = input f32[1,70001]
+        b = input f32[70001,1]
+        i = input i32[70001]
+        ones = constant f32[70001] {1}
+        output d = dot(a, b, contract=[[1],[0]])
+        output s = scatter_add(i, ones, size=3, axis=0)
+    })"},
 };
 
 }  // namespace darner::test

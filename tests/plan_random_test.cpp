@@ -26,7 +26,8 @@ public:
         const int params = 2 + below(4);
         for (int i = 0; i < params; ++i) {
             const Role role = below(2) == 0 ? Role::param : Role::moment;
-            params_.push_back(builder_.param(fmt::format("p{}", i), f32(shape()), {.trainable = role == Role::param, .role = role}));
+            params_.push_back(
+                builder_.param(fmt::format("p{}", i), f32(shape()), {.trainable = role == Role::param, .role = role}));
         }
         values_ = params_;
         values_.push_back(builder_.input("x", f32({rows_, cols_})));
@@ -65,7 +66,7 @@ private:
     Value node() {
         const Value v = any();
         const int64_t rank = static_cast<int64_t>(v.rank());
-        switch (below(12)) {
+        switch (below(14)) {
             case 0: return tanh(v);
             case 1: return tanh(v + any_of(v.dims()));
             case 2: return tanh(v * any_of(v.dims())) * 0.5;
@@ -77,8 +78,19 @@ private:
             case 8: return rank == 2 ? matmul(v, transpose(any_of(v.dims()), {1, 0})) * 0.05 : mean(v) + v;
             case 9: return materialize(v * 0.75);
             case 10: return rank == 2 ? rms_norm(v) : tanh(v * 2.0);
+            case 11: return part(v);
+            case 12: return rank == 2 ? slice(concat(std::vector<Value>{v, any_of(v.dims())}, 0), {0, 0}, {v.dims()[0].value(), v.dims()[1].value()}) : v;
             default: return rank > 0 ? v + builder_.iota(f32(v.dims()), 0) * 0.01 : v;
         }
+    }
+
+    // A slice from the start, padded back: the positions of the whole, but not all of it.
+    Value part(Value v) {
+        if (v.rank() != 2) return v * 0.5;
+        const int64_t rows = v.dims()[0].value(), cols = v.dims()[1].value();
+        const int64_t kept = 1 + below(static_cast<int>(rows));
+        values_.push_back(slice(v, {0, 0}, {kept, cols}));
+        return tanh(pad(tanh(values_.back()), {0, 0}, {rows - kept, 0})) + v;
     }
 
     Value update_of(const Value& param) {

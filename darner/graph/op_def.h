@@ -36,7 +36,7 @@ struct OpDef;
 struct OperandDef {
     std::string_view name;
     bool optional = false;
-    bool variadic = false;  // the last one only: one or more
+    bool variadic = false;  // the last one only: one or more; such an op is associative: op(a, b, c) = op(op(a, b), c)
 };
 
 enum class AttrKind : uint8_t { integer, real, boolean, choice, integers, integer_lists, dtype, dims };

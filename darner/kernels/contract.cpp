@@ -64,7 +64,7 @@ private:
 
     // Not unrolled over k: such drivers take seconds to compile long loop bodies, and loads, not loop control, set the pace.
     Values registers() {
-        return b_.loop(b_.u32(0), b_.u32(spec_.k), b_.u32(1), Values(shape_.rows * shape_.cols, zero()),
+        return long_loop(b_, 0, spec_.k, shape_.max_rounds, Values(shape_.rows * shape_.cols, zero()),
                        [&](Expr k, const Values& carried) { return step(carried, k); });
     }
 
@@ -102,8 +102,10 @@ private:
                       shape_.tile_m() + 1, spec_.a_k_contiguous};
         const Stage c{b_.workgroup_array("b_tile", {spec_.scalar}, shape_.depth * (shape_.tile_n() + 1)), shape_.tile_n(),
                       shape_.tile_n() + 1, !spec_.b_n_contiguous};
-        return b_.loop(b_.u32(0), b_.u32(spec_.k), b_.u32(shape_.depth), Values(shape_.rows * shape_.cols, zero()),
-                       [&](Expr k0, const Values& carried) {
+        const uint32_t steps = static_cast<uint32_t>(ceil_div(spec_.k, shape_.depth));
+        return long_loop(b_, 0, steps, shape_.max_rounds, Values(shape_.rows * shape_.cols, zero()),
+                       [&](Expr step, const Values& carried) {
+                           const Expr k0 = step * shape_.depth;
                            fill(a, k0, [&](Expr m, Expr k) { return spec_.load_a(b_, batch_, clamp(first_m_ + m, spec_.m), k); });
                            fill(c, k0, [&](Expr n, Expr k) { return spec_.load_b(b_, batch_, k, clamp(first_n_ + n, spec_.n)); });
                            b_.barrier();
@@ -159,14 +161,19 @@ uint32_t register_columns(uint32_t columns) {
 
 }  // namespace
 
-std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, const Caps& caps) {
+std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps) {
     ContractShape shape;
+    shape.max_rounds = caps.max_loop_rounds;
     if (caps.barriers_are_dear()) {
         shape.tiled = false;
         shape.threads_m = 1;
         shape.threads_n = caps.subgroup_size != 0 ? caps.subgroup_size : 8;
         shape.rows = std::min(16u, power_of_two_at_least(m));
         shape.cols = register_columns(static_cast<uint32_t>(ceil_div(n, shape.threads_n)));
+        // Several steps a round where rounds are few: a smaller tile keeps the body small.
+        const uint64_t steps_a_round = shape.max_rounds == 0 ? 1 : ceil_div(k, shape.max_rounds);
+        if (steps_a_round > 4) shape.rows = shape.cols = 1;
+        if (steps_a_round > 256) return std::nullopt;
     } else {
         // Halve the tile until there are enough of them to fill the device, or the output fills no more of it.
         const auto tiles = [&] { return batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()); };
@@ -174,7 +181,8 @@ std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t
         while (shape.cols > 1 && (n <= shape.tile_n() / 2 || tiles() < caps.compute_units)) shape.cols /= 2;
         while (shape.threads_m > 1 && shape.threads_m * shape.threads_n > caps.max_invocations) shape.threads_m /= 2;
         while (shape.threads_n > 1 && shape.threads_m * shape.threads_n > caps.max_invocations) shape.threads_n /= 2;
-        while (shape.depth > 1 && (shape.tile_m() + shape.tile_n() + 2) * shape.depth * 4 > caps.max_workgroup_bytes) shape.depth /= 2;
+        while (shape.depth > 1 && (shape.tile_m() + shape.tile_n() + 2) * shape.depth * 4 > caps.max_workgroup_bytes)
+            shape.depth /= 2;
     }
     const auto grid = fold(batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()), caps);
     if (!grid) return std::nullopt;

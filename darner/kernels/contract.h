@@ -25,13 +25,14 @@ struct ContractShape {
     uint32_t threads_m = 16, threads_n = 16;  // invocations of a workgroup
     uint32_t rows = 4, cols = 4;              // outputs an invocation
     uint32_t depth = 16;                      // k staged a step (tiled)
+    uint32_t max_rounds = 0;                  // of the loop over k; 0: any
     Grid grid;
     uint32_t tile_m() const { return threads_m * rows; }
     uint32_t tile_n() const { return threads_n * cols; }
 };
 
-// Nothing when no grid covers the output.
-std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, const Caps& caps);
+// Nothing when no grid covers the output or the device cannot loop over so long a k.
+std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps);
 
 void build_contract(kir::Builder& b, const ContractSpec& spec, const ContractShape& shape);
 

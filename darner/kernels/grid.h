@@ -26,6 +26,11 @@ kir::Expr linear_workgroup(kir::Builder& b, const Grid& grid);
 // Runs body under `id < limit`, without the test when the bounds decide it.
 void when_below(kir::Builder& b, kir::Expr id, uint32_t limit, const std::function<void()>& body);
 
+// A loop over [first, end) in steps of one that takes at most `most` rounds (0: any number): longer ones do several steps a
+// round. See Caps::max_loop_rounds.
+kir::Builder::Values long_loop(kir::Builder& b, uint32_t first, uint32_t end, uint32_t most, kir::Builder::Values init,
+                               const std::function<kir::Builder::Values(kir::Expr, const kir::Builder::Values&)>& body);
+
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 uint32_t power_of_two_at_least(uint32_t v);
 

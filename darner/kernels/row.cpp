@@ -47,6 +47,9 @@ public:
     RowBuilder(Builder& b, const RowSpec& spec, const RowShape& shape, const Caps& caps)
         : b_(b), spec_(spec), shape_(shape), subgroup_(caps.known_subgroup_size()) {
         if (shape.lanes == 1) subgroup_ = 0;
+        // Every stage loops over the items, and the final pass does.
+        const uint32_t loops = (spec.reduces.empty() ? 0 : spec.reduces.back().stage + 1) + 2;
+        if (caps.max_loop_rounds != 0) rounds_ = std::max(1u, caps.max_loop_rounds / loops);
         b.workgroup_size(shape.lanes * shape.slots);
         if (subgroup_ != 0 && caps.subgroup_size_control) b.require_subgroup_size(subgroup_);
         // Lanes of a row must be neighbours in a subgroup, which the local index alone does not promise.
@@ -135,7 +138,7 @@ private:
     void loop_items(const std::vector<size_t>& members, std::vector<Values>& partial, Expr row) {
         Values init;
         for (const Values& p : partial) init.insert(init.end(), p.begin(), p.end());
-        const Values out = b_.loop(b_.u32(1), b_.u32(shape_.items), b_.u32(1), init, [&](Expr item, const Values& carried) {
+        const Values out = long_loop(b_, 1, shape_.items, rounds_, init, [&](Expr item, const Values& carried) {
             Values next;
             size_t at = 0;
             for (size_t m : members) {
@@ -205,14 +208,18 @@ private:
     kir::ArrayRef array_of(kir::Type type, uint32_t parts, size_t& next) {
         auto& pool = arrays_[{type.scalar, next++}];
         if (!pool)
-            pool = b_.workgroup_array(std::string("partial_") + to_string(type.scalar) + std::to_string(next), type, parts * shape_.slots);
+            pool = b_.workgroup_array(std::string("partial_") + to_string(type.scalar) + std::to_string(next), type,
+                                      parts * shape_.slots);
         return *pool;
     }
 
     Values final_pass(Expr row, Expr valid, const Values& sums) {
         Values next;
         if (!shape_.unrolled) {
-            b_.loop(b_.u32(0), b_.u32(shape_.items), b_.u32(1), [&](Expr item) { store_full(row, column(item), valid); });
+            long_loop(b_, 0, shape_.items, rounds_, {}, [&](Expr item, const Values&) {
+                store_full(row, column(item), valid);
+                return Values{};
+            });
             return next;
         }
         for (uint32_t item = 0; item < shape_.items; ++item) {
@@ -281,6 +288,7 @@ private:
     const RowShape& shape_;
     uint32_t subgroup_;
     Expr index_, lane_, slot_, block_;
+    uint32_t rounds_ = 0;
     bool uses_arrays_ = false;
     std::map<std::pair<kir::Scalar, size_t>, std::optional<kir::ArrayRef>> arrays_;
 };
@@ -327,19 +335,23 @@ std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, std::span<const 
         // Whole subgroups only.
         while (shape.lanes * shape.slots < subgroup && shape.lanes * shape.slots * 2 <= limit) shape.slots *= 2;
     }
-    // Workgroup memory: partial results of a stage (a word a subgroup, or a lane where there are none) and the columns of all slots.
+    // Workgroup memory: partial results of a stage (a word a subgroup, or a lane where there are none) and the columns of all
+    // slots.
     const uint32_t parts = subgroup > 1 ? std::max(1u, lanes / subgroup) : lanes;
     const auto bytes = [&] {
         const uint64_t partial = parts > 1 ? uint64_t{reduction_words(reduces)} * parts * shape.slots * 4 : 0;
         const uint64_t columns = column_sums > 0 && shape.slots > 1 ? uint64_t{shape.slots} * lanes * shape.items * 4 : 0;
         return partial + columns;
     };
-    while (shape.slots > 1 && lanes * shape.slots > std::max(1u, subgroup) && bytes() > caps.max_workgroup_bytes) shape.slots /= 2;
+    while (shape.slots > 1 && lanes * shape.slots > std::max(1u, subgroup) && bytes() > caps.max_workgroup_bytes)
+        shape.slots /= 2;
     if (bytes() > caps.max_workgroup_bytes) return std::nullopt;
     if (column_sums > 0) {
         // Partials cost blocks x cols; a few blocks a compute unit keep the device busy.
         const uint32_t workgroups = std::max(1u, caps.compute_units * 2);
-        shape.blocks = std::min(workgroups, static_cast<uint32_t>(ceil_div(rows, shape.slots)));
+        constexpr uint32_t most_passes = 4096;  // short sums are exact sums, and drivers bound loops
+        const uint32_t rounds = static_cast<uint32_t>(ceil_div(rows, shape.slots));
+        shape.blocks = std::min(std::max(workgroups, rounds / most_passes), rounds);
     } else {
         shape.blocks = static_cast<uint32_t>(ceil_div(rows, shape.slots));
     }

@@ -10,6 +10,8 @@ using kir::Expr;
 
 Result<Grid> build_scatter(Builder& b, const ScatterSpec& spec, const Caps& caps) {
     const uint32_t count = spec.outer * spec.size * spec.inner;
+    if (caps.max_loop_rounds != 0 && spec.indices / caps.max_loop_rounds > 256)
+        return limit_error("[scatter_add] more indices than the device's loops take: " + std::to_string(spec.indices));
     const uint32_t size = std::min(caps.max_invocations, 64u);
     const auto grid = fold(ceil_div(count, size), caps);
     if (!grid) return limit_error("[scatter_add] more workgroups than the device takes: " + std::to_string(count) + " elements");
@@ -21,7 +23,7 @@ Result<Grid> build_scatter(Builder& b, const ScatterSpec& spec, const Caps& caps
         const Expr place = linear / spec.inner % spec.size;
         const Expr outer = linear / (spec.inner * spec.size);
         const Expr zero = b.constant({spec.scalar}, 0);
-        const auto sum = b.loop(b.u32(0), b.u32(spec.indices), b.u32(1), {zero}, [&](Expr which, const Builder::Values& carried) {
+        const auto sum = long_loop(b, 0, spec.indices, caps.max_loop_rounds, {zero}, [&](Expr which, const Builder::Values& carried) {
             const Expr index = spec.index(b, which);
             const Expr mine = b.bitcast(index, kir::Scalar::u32) == place;
             return b.branch(

@@ -324,8 +324,8 @@ private:
             known_[*group_.find(dot)] = {};
         };
         flops_ = uint64_t{2} * spec.batch * spec.m * spec.n * std::max(1u, spec.k);
-        const auto shape = kernels::contract_shape(spec.batch, spec.m, spec.n, caps_);
-        if (!shape) return limit_error("[plan] more workgroups than the device takes for " + graph_.describe(dot));
+        const auto shape = kernels::contract_shape(spec.batch, spec.m, spec.n, spec.k, caps_);
+        if (!shape) return limit_error("[plan] more workgroups or longer loops than the device takes for " + graph_.describe(dot));
         kernels::build_contract(b_, spec, *shape);
         return shape->grid;
     }

@@ -104,9 +104,11 @@ private:
                 if (operand.valid() && (contract || (view && feeds_contract[i]))) feeds_contract[operand.value] = true;
         }
         std::vector<uint16_t> chain(graph_.nodes.size(), 0);
+        std::vector<std::set<NodeId>> reach(graph_.nodes.size());  // of pulled-through nodes: the stored values behind them
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
             const Node& node = graph_.nodes[i];
             if (!live_[i] || node.kind != NodeKind::op || out_.storage[i] != NodeId(i)) continue;
+            bound_reach(node, reach);
             const bool view = std::holds_alternative<ViewLower>(node.op->lower);
             const bool index = std::holds_alternative<IndexLower>(node.op->lower);
             if ((view || index) && !root_[i]) {
@@ -114,11 +116,49 @@ private:
                     if (operand.valid()) chain[i] = std::max<uint16_t>(chain[i], static_cast<uint16_t>(chain[operand.value] + 1));
                 // A contraction reads each element many times: what is not a plain view is computed once before.
                 const bool pulled = view || (!is_expensive(node) && !feeds_contract[i]);
-                if (pulled && chain[i] <= max_view_chain) continue;
+                if (pulled && chain[i] <= max_view_chain) {
+                    reach[i] = reach_of(node, reach);
+                    continue;
+                }
                 chain[i] = 0;
             }
-            out_.group_of[i] = static_cast<uint32_t>(out_.groups.size());
-            out_.groups.emplace_back();
+            add_computing(NodeId(i));
+        }
+    }
+
+    void add_computing(NodeId id) {
+        out_.group_of[id.value] = static_cast<uint32_t>(out_.groups.size());
+        out_.groups.emplace_back();
+    }
+
+    bool is_pulled(NodeId id) const {
+        const NodeId storage = out_.storage[id.value];
+        return storage == id && graph_.node(id).kind == NodeKind::op && !out_.computes(id);
+    }
+
+    // The stored values that a node reads, through what is pulled.
+    std::set<NodeId> reach_of(const Node& node, const std::vector<std::set<NodeId>>& reach) const {
+        std::set<NodeId> all;
+        for (NodeId operand : node.operands) {
+            if (!operand.valid()) continue;
+            if (is_pulled(operand)) all.insert(reach[operand.value].begin(), reach[operand.value].end());
+            else if (!(graph_.node(operand).kind == NodeKind::constant && graph_.is_splat(graph_.node(operand))))
+                all.insert(out_.storage[operand.value]);
+        }
+        return all;
+    }
+
+    // Where a node alone would read more values than a kernel binds, what it pulls through (the widest first) is computed
+    // before. Wide variadic nodes have been split (prepare.h).
+    void bound_reach(const Node& node, std::vector<std::set<NodeId>>& reach) {
+        while (reach_of(node, reach).size() + 1 > caps_.max_storage_bindings) {
+            NodeId widest;
+            for (NodeId operand : node.operands)
+                if (operand.valid() && is_pulled(operand) && reach[operand.value].size() > 1 &&
+                    (!widest.valid() || reach[operand.value].size() > reach[widest.value].size()))
+                    widest = operand;
+            if (!widest.valid()) return;
+            add_computing(widest);
         }
     }
 
@@ -219,9 +259,11 @@ private:
                 // Memory that this very kernel writes cannot be read back.
                 if (out_.storage[reach.node.value] != reach.node || anywhere) return std::nullopt;
                 inside[n].push_back(*in);
-                if (reach.position.id == tokens.full.id && !is_reduce(reach.node))
+                // Equal positions are not enough: a slice from the start reads a part at the positions of the whole.
+                const uint64_t count = static_cast<uint64_t>(graph_.type(reach.node).count());
+                if (reach.position.id == tokens.full.id && count == space.count() && !is_reduce(reach.node))
                     uses[*in].full = true;
-                else if (kind == GroupKind::row && reach.position.id == tokens.row.id)
+                else if (kind == GroupKind::row && reach.position.id == tokens.row.id && count == space.rows)
                     uses[*in].row = true;
                 else
                     ++uses[*in].elsewhere;
@@ -244,8 +286,8 @@ private:
             reduces.push_back({row_op(graph_, group.nodes[n]), group.stages[n]});
         }
         std::stable_sort(reduces.begin(), reduces.end(), [](const auto& x, const auto& y) { return x.stage < y.stage; });
-        const auto shape = kernels::row_shape(static_cast<uint32_t>(group.space.rows), static_cast<uint32_t>(group.space.cols), reduces,
-                                              sums, caps_);
+        const auto shape = kernels::row_shape(static_cast<uint32_t>(group.space.rows), static_cast<uint32_t>(group.space.cols),
+                                              reduces, sums, caps_);
         return shape.has_value();
     }
 

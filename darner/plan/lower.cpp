@@ -27,7 +27,13 @@ class Lowerer {
 public:
     Lowerer(const Graph& graph, const Grouping& grouping, const SharedMemory& memory, KernelTable& kernels, const Caps& caps,
             const PlanOptions& options)
-        : graph_(graph), grouping_(grouping), memory_(memory), kernels_(kernels), caps_(caps), options_(options), order_(grouping) {}
+        : graph_(graph),
+          grouping_(grouping),
+          memory_(memory),
+          kernels_(kernels),
+          caps_(caps),
+          options_(options),
+          order_(grouping) {}
 
     Result<EntryPlan> run() {
         node_buffers_.of.resize(graph_.nodes.size());

@@ -31,7 +31,7 @@ public:
     Result<Program> run() {
         std::vector<Graph> graphs;
         for (const Graph& graph : module_.graphs) {
-            TRY(Graph prepared, prepare(graph));
+            TRY(Graph prepared, prepare(graph, caps_));
             graphs.push_back(std::move(prepared));
         }
         TRY(place_state(graphs));

@@ -52,17 +52,37 @@ bool needs_own_node(const Graph& graph, NodeId root) {
     return byte_size(owner.type.dtype) < 4 && !owner.op->is_map();
 }
 
+// A variadic op is associative (op_def.h): in parts of a size that a kernel binds, each kept in memory, then whole.
+Value split_variadic(Builder& builder, const Node& node, std::vector<Value> operands, size_t limit) {
+    while (operands.size() > limit) {
+        std::vector<Value> parts;
+        for (size_t first = 0; first < operands.size(); first += limit) {
+            const size_t count = std::min(limit, operands.size() - first);
+            const Value part = builder.call_exact(*node.op, std::span(operands).subspan(first, count), node.attrs);
+            parts.push_back(builder.call("materialize", {part}));
+        }
+        operands = std::move(parts);
+    }
+    return builder.call_exact(*node.op, operands, node.attrs);
+}
+
 }  // namespace
 
-Result<Graph> prepare(const Graph& graph) {
+Result<Graph> prepare(const Graph& graph, const Caps& caps) {
     TRY(check(graph));
     Builder builder(graph.name);
+    const Builder::Place nowhere = builder.place({});  // not our own lines
     GraphCopier copier(graph, builder);
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
         const Node& node = graph.nodes[i];
         const bool reduces_nothing = node.kind == NodeKind::op && std::holds_alternative<ReduceLower>(node.op->lower) &&
                                      graph.type(node.operands[0]).count() == 0;
-        if (reduces_nothing)
+        const size_t limit = std::max<size_t>(2, caps.max_storage_bindings - 1);
+        const bool too_wide = node.kind == NodeKind::op && !node.op->operands.empty() && node.op->operands.back().variadic &&
+                              node.operands.size() > limit;
+        if (too_wide)
+            copier[NodeId(i)] = split_variadic(builder, node, copier.operands(node), limit);
+        else if (reduces_nothing)
             copier[NodeId(i)] = builder.constant(node.type, 0);
         else
             copier.copy(NodeId(i));

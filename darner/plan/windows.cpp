@@ -49,8 +49,8 @@ constexpr uint64_t common_count = 1 << 20;
 struct Candidate {
     uint32_t group = 0;
     std::vector<BufferId> bindings;
-    BufferId target;     // the first state tensor that it updates
-    uint64_t key = 0;    // equal for equal kernels with equal shared scalars
+    BufferId target;   // the first state tensor that it updates
+    uint64_t key = 0;  // equal for equal kernels with equal shared scalars
 };
 
 class WindowFinder {
@@ -97,7 +97,8 @@ private:
                 const Buffer& b = buffer(buffer_of(source));
                 if (kernels::byte_size(b.storage) != 4) return false;
                 if (b.elements == 1) continue;
-                if (b.elements != group.space.count() || !reads_only_own_element(in_.graph, in_.grouping, group, source)) return false;
+                if (b.elements != group.space.count() || !reads_only_own_element(in_.graph, in_.grouping, group, source))
+                    return false;
             }
         return true;
     }
@@ -163,7 +164,8 @@ private:
         const Candidate &head = members.front(), &before = members.back();
         if (next.key != head.key || next.bindings.size() != head.bindings.size()) return false;
         const Buffer &start = buffer(head.target), &target = buffer(next.target);
-        if (start.segment != target.segment || target.offset + target.bytes() - start.offset > in_.caps.max_binding_bytes) return false;
+        if (start.segment != target.segment || target.offset + target.bytes() - start.offset > in_.caps.max_binding_bytes)
+            return false;
         for (size_t s = 0; s < next.bindings.size(); ++s)
             if (!slot_extends(head.bindings[s], before.bindings[s], next.bindings[s], target.offset - start.offset)) return false;
         for (const Candidate& member : members)

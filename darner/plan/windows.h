@@ -30,17 +30,17 @@ public:
 
 private:
     const Grouping& grouping_;
-    std::vector<std::vector<uint32_t>> before_;   // by group: groups that it overwrites memory of
+    std::vector<std::vector<uint32_t>> before_;  // by group: groups that it overwrites memory of
     std::vector<std::pair<uint32_t, uint32_t>> edges_;
     std::vector<std::vector<uint32_t>> joined_;
-    std::vector<uint32_t> joined_in_;             // by group: index into joined_ plus 1, 0 for none
+    std::vector<uint32_t> joined_in_;  // by group: index into joined_ plus 1, 0 for none
 };
 
 struct Window {
     std::vector<uint32_t> groups;              // ascending in memory
     std::vector<std::vector<BufferId>> slots;  // by binding: one buffer a group, or one shared scalar
     std::vector<Bundle> bundles;
-    uint64_t count = 0;                        // elements from the first's start to the last's end
+    uint64_t count = 0;  // elements from the first's start to the last's end
 };
 
 struct WindowInput {

@@ -38,6 +38,7 @@ struct Caps {
     std::array<uint32_t, 3> max_workgroup_size = {256, 256, 64};
     std::array<uint32_t, 3> max_groups = {65535, 65535, 65535};
     uint32_t max_param_bytes = 64;
+    uint32_t max_loop_rounds = 0;  // of all loops of an invocation together; 0: any. Mesa's CPU driver ends loops after 65,535
 
     uint32_t subgroup_min = 0, subgroup_max = 0;  // 0: no subgroup operations
     uint32_t subgroup_size = 0;                   // what a kernel gets when it asks for none

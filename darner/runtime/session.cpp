@@ -77,14 +77,21 @@ Result<uint32_t> Session::entry(std::string_view graph) const {
     return unknown("graph", graph, names);
 }
 
-// State, then inputs and outputs of the graph run last (or of the only graph that has the name).
-Result<TensorId> Session::find(std::string_view name, std::string_view graph) const {
+// State, then inputs or outputs: of the graph run last where it has the name, of the first that has it else. A graph may name
+// an input and an output alike; writing means the one, reading the other.
+Result<TensorId> Session::find(std::string_view name, Side preferred) const {
     if (const TensorId state = program_->find_state(name); state.valid()) return state;
     TensorId found;
+    int best = -1;
     for (const Entry& entry : program_->entries) {
         for (const auto* ids : {&entry.inputs, &entry.outputs})
-            for (TensorId id : *ids)
-                if (program_->tensor(id).name == name && (!found.valid() || entry.name == graph)) found = id;
+            for (TensorId id : *ids) {
+                const bool on_side = (ids == &entry.inputs) == (preferred == Side::input);
+                const int rank = (entry.name == last_graph_ ? 2 : 0) + (on_side ? 1 : 0);
+                if (program_->tensor(id).name != name || rank <= best) continue;
+                found = id;
+                best = rank;
+            }
     }
     if (found.valid()) return found;
     std::vector<std::string> names;
@@ -92,8 +99,7 @@ Result<TensorId> Session::find(std::string_view name, std::string_view graph) co
     return unknown("tensor", name, names);
 }
 
-Result<void> Session::write(std::string_view name, const Array& value) {
-    TRY(TensorId id, find(name, last_graph_));
+Result<void> Session::write(TensorId id, std::string_view name, const Array& value) {
     TRY(verify(value));
     const ProgramTensor& tensor = program_->tensor(id);
     if (!has_type_of(tensor, value))
@@ -101,8 +107,13 @@ Result<void> Session::write(std::string_view name, const Array& value) {
     return executable_->write(id, value.data);
 }
 
+Result<void> Session::write(std::string_view name, const Array& value) {
+    TRY(TensorId id, find(name, Side::input));
+    return write(id, name, value);
+}
+
 Result<Array> Session::read(std::string_view name) {
-    TRY(TensorId id, find(name, last_graph_));
+    TRY(TensorId id, find(name, Side::output));
     Array out = empty_array(program_->tensor(id));
     TRY(executable_->read(id, out.data));
     return out;

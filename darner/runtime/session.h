@@ -60,7 +60,9 @@ public:
     Result<void> load(const std::string& path, bool strict = true);
 
 private:
-    Result<TensorId> find(std::string_view name, std::string_view graph = {}) const;
+    enum class Side : uint8_t { input, output };
+    Result<TensorId> find(std::string_view name, Side preferred) const;
+    Result<void> write(TensorId id, std::string_view name, const Array& value);
     Result<uint32_t> entry(std::string_view graph) const;
     std::shared_ptr<Device> device_;
     std::shared_ptr<const Program> program_;

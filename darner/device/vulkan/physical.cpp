@@ -91,6 +91,8 @@ void query_limits(const InstanceFunctions& vk, const Extensions& extensions, Phy
         caps.max_groups[axis] = std::min<uint32_t>(65535, limits.maxComputeWorkGroupCount[axis]);
     }
     caps.max_param_bytes = std::min<uint32_t>(kir::max_param_words * 4, limits.maxPushConstantsSize);
+    // Mesa's CPU driver ends the loops of an invocation after 65,535 rounds in all, without a word.
+    if (caps.kind == DeviceKind::cpu) caps.max_loop_rounds = 65535;
 
     constexpr VkSubgroupFeatureFlags needed = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT |
                                               VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
