@@ -79,7 +79,10 @@ private:
             case 9: return materialize(v * 0.75);
             case 10: return rank == 2 ? rms_norm(v) : tanh(v * 2.0);
             case 11: return part(v);
-            case 12: return rank == 2 ? slice(concat(std::vector<Value>{v, any_of(v.dims())}, 0), {0, 0}, {v.dims()[0].value(), v.dims()[1].value()}) : v;
+            case 12:
+                return rank == 2 ? slice(concat(std::vector<Value>{v, any_of(v.dims())}, 0), {0, 0},
+                                         {v.dims()[0].value(), v.dims()[1].value()})
+                                 : v;
             default: return rank > 0 ? v + builder_.iota(f32(v.dims()), 0) * 0.01 : v;
         }
     }

@@ -65,7 +65,7 @@ private:
     // Not unrolled over k: such drivers take seconds to compile long loop bodies, and loads, not loop control, set the pace.
     Values registers() {
         return long_loop(b_, 0, spec_.k, shape_.max_rounds, Values(shape_.rows * shape_.cols, zero()),
-                       [&](Expr k, const Values& carried) { return step(carried, k); });
+                         [&](Expr k, const Values& carried) { return step(carried, k); });
     }
 
     // One tile of an operand into workgroup memory, laid out [k][outer] with a skew against bank conflicts.
@@ -103,24 +103,24 @@ private:
         const Stage c{b_.workgroup_array("b_tile", {spec_.scalar}, shape_.depth * (shape_.tile_n() + 1)), shape_.tile_n(),
                       shape_.tile_n() + 1, !spec_.b_n_contiguous};
         const uint32_t steps = static_cast<uint32_t>(ceil_div(spec_.k, shape_.depth));
-        return long_loop(b_, 0, steps, shape_.max_rounds, Values(shape_.rows * shape_.cols, zero()),
-                       [&](Expr step, const Values& carried) {
-                           const Expr k0 = step * shape_.depth;
-                           fill(a, k0, [&](Expr m, Expr k) { return spec_.load_a(b_, batch_, clamp(first_m_ + m, spec_.m), k); });
-                           fill(c, k0, [&](Expr n, Expr k) { return spec_.load_b(b_, batch_, k, clamp(first_n_ + n, spec_.n)); });
-                           b_.barrier();
-                           Values sums = carried;
-                           for (uint32_t k = 0; k < shape_.depth; ++k) {
-                               Values left, right;
-                               for (uint32_t i = 0; i < shape_.rows; ++i)
-                                   left.push_back(b_.load(a.array, thread_m_ * shape_.rows + (k * a.stride + i)));
-                               for (uint32_t j = 0; j < shape_.cols; ++j)
-                                   right.push_back(b_.load(c.array, thread_n_ + (k * c.stride + j * shape_.threads_n)));
-                               sums = accumulate(std::move(sums), left, right);
-                           }
-                           b_.barrier();
-                           return sums;
-                       });
+        return long_loop(
+            b_, 0, steps, shape_.max_rounds, Values(shape_.rows * shape_.cols, zero()), [&](Expr step, const Values& carried) {
+                const Expr k0 = step * shape_.depth;
+                fill(a, k0, [&](Expr m, Expr k) { return spec_.load_a(b_, batch_, clamp(first_m_ + m, spec_.m), k); });
+                fill(c, k0, [&](Expr n, Expr k) { return spec_.load_b(b_, batch_, k, clamp(first_n_ + n, spec_.n)); });
+                b_.barrier();
+                Values sums = carried;
+                for (uint32_t k = 0; k < shape_.depth; ++k) {
+                    Values left, right;
+                    for (uint32_t i = 0; i < shape_.rows; ++i)
+                        left.push_back(b_.load(a.array, thread_m_ * shape_.rows + (k * a.stride + i)));
+                    for (uint32_t j = 0; j < shape_.cols; ++j)
+                        right.push_back(b_.load(c.array, thread_n_ + (k * c.stride + j * shape_.threads_n)));
+                    sums = accumulate(std::move(sums), left, right);
+                }
+                b_.barrier();
+                return sums;
+            });
     }
 
     void store(const Values& sums) {

@@ -44,7 +44,8 @@ void when_below(Builder& b, Expr id, uint32_t limit, const std::function<void()>
 
 Builder::Values long_loop(Builder& b, uint32_t first, uint32_t end, uint32_t most, Builder::Values init,
                           const std::function<Builder::Values(Expr, const Builder::Values&)>& body) {
-    if (most == 0 || end <= first || end - first <= most) return b.loop(b.u32(first), b.u32(end), b.u32(1), std::move(init), body);
+    if (most == 0 || end <= first || end - first <= most)
+        return b.loop(b.u32(first), b.u32(end), b.u32(1), std::move(init), body);
     const uint32_t steps = static_cast<uint32_t>(ceil_div(end - first, most)), rounds = (end - first) / steps;
     Builder::Values values =
         b.loop(b.u32(0), b.u32(rounds), b.u32(1), std::move(init), [&](Expr round, const Builder::Values& carried) {

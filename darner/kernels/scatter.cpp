@@ -23,13 +23,14 @@ Result<Grid> build_scatter(Builder& b, const ScatterSpec& spec, const Caps& caps
         const Expr place = linear / spec.inner % spec.size;
         const Expr outer = linear / (spec.inner * spec.size);
         const Expr zero = b.constant({spec.scalar}, 0);
-        const auto sum = long_loop(b, 0, spec.indices, caps.max_loop_rounds, {zero}, [&](Expr which, const Builder::Values& carried) {
-            const Expr index = spec.index(b, which);
-            const Expr mine = b.bitcast(index, kir::Scalar::u32) == place;
-            return b.branch(
-                mine, [&] { return Builder::Values{carried[0] + spec.update(b, outer, which, inner)}; },
-                [&] { return Builder::Values{carried[0]}; });
-        });
+        const auto sum =
+            long_loop(b, 0, spec.indices, caps.max_loop_rounds, {zero}, [&](Expr which, const Builder::Values& carried) {
+                const Expr index = spec.index(b, which);
+                const Expr mine = b.bitcast(index, kir::Scalar::u32) == place;
+                return b.branch(
+                    mine, [&] { return Builder::Values{carried[0] + spec.update(b, outer, which, inner)}; },
+                    [&] { return Builder::Values{carried[0]}; });
+            });
         spec.store(b, linear, sum[0]);
     });
     return *grid;

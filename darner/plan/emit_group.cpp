@@ -325,7 +325,8 @@ private:
         };
         flops_ = uint64_t{2} * spec.batch * spec.m * spec.n * std::max(1u, spec.k);
         const auto shape = kernels::contract_shape(spec.batch, spec.m, spec.n, spec.k, caps_);
-        if (!shape) return limit_error("[plan] more workgroups or longer loops than the device takes for " + graph_.describe(dot));
+        if (!shape)
+            return limit_error("[plan] more workgroups or longer loops than the device takes for " + graph_.describe(dot));
         kernels::build_contract(b_, spec, *shape);
         return shape->grid;
     }

@@ -141,7 +141,8 @@ private:
         std::set<NodeId> all;
         for (NodeId operand : node.operands) {
             if (!operand.valid()) continue;
-            if (is_pulled(operand)) all.insert(reach[operand.value].begin(), reach[operand.value].end());
+            if (is_pulled(operand))
+                all.insert(reach[operand.value].begin(), reach[operand.value].end());
             else if (!(graph_.node(operand).kind == NodeKind::constant && graph_.is_splat(graph_.node(operand))))
                 all.insert(out_.storage[operand.value]);
         }
