@@ -147,11 +147,15 @@ uint64_t structural_hash(const Kernel& kernel) {
 }
 
 bool same_structure(const Kernel& x, const Kernel& y) {
-    const auto same_range = [](const auto& a, const auto& b, auto equal) { return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal); };
+    const auto same_range = [](const auto& a, const auto& b, auto equal) {
+        return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal);
+    };
     const auto bindings = [](const Binding& a, const Binding& b) {
         return a.scalar == b.scalar && a.lanes == b.lanes && a.access == b.access && a.elements == b.elements;
     };
-    const auto arrays = [](const Array& a, const Array& b) { return a.space == b.space && a.type == b.type && a.count == b.count; };
+    const auto arrays = [](const Array& a, const Array& b) {
+        return a.space == b.space && a.type == b.type && a.count == b.count;
+    };
     const auto instructions = [&](const Instruction& a, const Instruction& b) {
         return a.op == b.op && a.type == b.type && a.aux == b.aux && a.aux2 == b.aux2 && a.first_operand == b.first_operand &&
                a.operand_count == b.operand_count && a.block_count == b.block_count && a.first_block == b.first_block;
