@@ -111,15 +111,32 @@ TEST(Cli, BadValuesOfOptionsSayWhatIsExpected) {
     expect_error(darner({"train", "fashion-mnist", "--epochs", "0"}), "expected a whole number");
     expect_error(darner({"train", "fashion-mnist", "--epochs", "many"}), "got \"many\"");
     expect_error(darner({"train", "fashion-mnist", "--batch", "-3"}), "--batch");
-    expect_error(darner({"train", "fashion-mnist", "--lr", "nan"}), "expected a positive number");
+    for (const char* rate : {"nan", "inf", "0", "-1", "1e39", "1e-50"})
+        expect_error(darner({"train", "fashion-mnist", "--lr", rate}), "expected a positive number");
     expect_error(darner({"train", "fashion-mnist", "--optimizer", "adamm"}), "did you mean \"adam\"?");
     expect_error(darner({"train", "fashion-mnist", "--device", "vulcan"}), "vulcan");
 }
 
+ProcessResult darner_in_shell(const std::string& words) {
+    return run_process({"/bin/sh", "-c", DARNER_BINARY_DIR "/bin/darner " + words});
+}
+
 TEST(Cli, OutputThatCannotBeWrittenIsAnError) {
-    const ProcessResult result = run_process({"/bin/sh", "-c", DARNER_BINARY_DIR "/bin/darner op list > /dev/full"});
-    EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr("standard output"));
+    for (const char* words : {"op list", "op list --markdown", "--help", "run --help", "--version"})
+        for (const char* lost : {" > /dev/full", " >&-"}) {
+            const ProcessResult result = darner_in_shell(std::string(words) + lost);
+            EXPECT_EQ(result.exit_code, 1) << words << lost;
+            EXPECT_EQ(result.err, "error: standard output could not be written\n") << words << lost;
+        }
+}
+
+TEST(Cli, ErrorsThatCannotBeWrittenKeepTheirExitCode) {
+    for (const char* lost : {" 2> /dev/full", " 2>&-", " >&- 2>&-"})
+        EXPECT_EQ(darner_in_shell(std::string("nonsense") + lost).exit_code, 1) << lost;
+}
+
+TEST(Cli, ControlCharactersOfWordsAreEscaped) {
+    expect_error(darner({"dev\x1b[31m\nnote: \xc2\x9b"}), "no command \"dev\\x1b[31m\\nnote: \\u009b\"");
 }
 
 // --- devices and ops --------------------------------------------------------------------------------------------------
@@ -162,7 +179,7 @@ TEST(CliOp, ShowSaysAll) {
 
 TEST(CliOp, CheckRunsOnBothDevices) {
     for (const char* device : {"interp", "vulkan"}) {
-        const ProcessResult result = darner({"op", "check", "mul", "sum", "--device", device, "--json"});
+        const ProcessResult result = darner({"op", "check", "mul", "sum", "mul", "--device", device, "--json"});
         ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
         std::istringstream lines(result.out);
         std::vector<std::string> names;
@@ -269,6 +286,15 @@ TEST_P(CliRun, DimsTakeValues) {
     expect_error(unbound, "n");
 }
 
+TEST_P(CliRun, NumbersThatAreNotFiniteAreNullInJson) {
+    const std::string model = write_text("nan.dg", "graph g {\n  x = input f32[2]\n  output y = div(x, x)\n}\n");
+    const ProcessResult result = darner({"run", model, "--fill", "zeros", "--device", GetParam(), "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Json y = Json::parse(result.out)["outputs"][0];
+    for (const char* key : {"min", "max", "mean"}) EXPECT_TRUE(y[key].is_null()) << key;
+    EXPECT_EQ(y["not_finite"], 2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, CliRun, testing::Values("interp", "vulkan"));
 
 class CliRunErrors : public CliFiles {};
@@ -298,6 +324,24 @@ TEST_F(CliRunErrors, WrongValuesSayWhatWasGivenAndExpected) {
     expect_error(darner({"run", model, "--fill", "zeros", "--device", "vulkann"}), "vulkann");
 }
 
+TEST_F(CliRunErrors, DimsThatTheGraphLacks) {
+    const std::string model = write_text("sum.dg", "graph g {\n  x = input f32[n,2*rows+1]\n  output s = sum(x)\n}\n");
+    expect_error(darner({"run", model, "--fill", "ones", "--dim", "k=4"}), "the graph has no symbol \"k\"", "it has n, rows");
+    const std::string fixed = write_text("affine.dg", affine_text);
+    expect_error(darner({"run", fixed, "--fill", "ones", "--dim", "n=4"}), "no symbol \"n\"", "all its dims are numbers");
+}
+
+TEST_F(CliRunErrors, FilesThatNeverEnd) {
+    const std::string model = write_text("neg.dg", "graph g {\n  x = input f32[2]\n  output y = neg(x)\n}\n");
+    expect_error(darner({"run", model, "--set", "x=/dev/zero"}), "/dev/zero: [npy] not a .npy file");
+    const std::string array = write_array("x.npy", ramp({2}, 0, 1));
+    const std::string piped = "cat " + array + " | " DARNER_BINARY_DIR "/bin/darner run " + model + " --set x=/dev/stdin";
+    EXPECT_EQ(run_process({"/bin/sh", "-c", piped + " --device interp"}).exit_code, 0);
+    const std::string endless = "cat " + array + " /dev/zero 2> /dev/null | " DARNER_BINARY_DIR "/bin/darner run " + model;
+    expect_error(run_process({"/bin/sh", "-c", endless + " --set x=/dev/stdin"}),
+                 "needs 8 bytes of data from byte 128, the file has more");
+}
+
 TEST_F(CliRunErrors, FilesAndGraphsThatAreNotThere) {
     expect_error(darner({"run", path("none.dg")}), "none.dg");
     const std::string broken = write_text("broken.dg", "graph g {\n  x = input f32[2]\n  output y = softmx(x)\n}\n");
@@ -320,6 +364,13 @@ TEST_F(CliRunErrors, OutputNamesCannotLeaveTheFolder) {
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_TRUE(read_npy(path("out/%2E.%2Fup.npy")));
     EXPECT_FALSE(read_npy(path("up.npy")));
+}
+
+TEST_F(CliRunErrors, OutputNamesCannotSteerTheTerminal) {
+    const std::string model = write_text("odd.dg", "graph g {\n  x = input f32[2]\n  output \"a\\nb\\x1b[31m\" = neg(x)\n}\n");
+    const ProcessResult result = darner({"run", model, "--fill", "ones", "--device", "interp"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("\na\\nb\\x1b[31m  f32[2]"));
 }
 
 // --- grad -------------------------------------------------------------------------------------------------------------

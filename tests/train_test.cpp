@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -189,6 +190,25 @@ TEST_F(TrainSmall, ErrorsComeBeforeTheWork) {
     EXPECT_THAT(missing, HasSubstr("./dev setup"));
     ASSERT_TRUE(write_text_file(out_.file("file"), "x"));
     EXPECT_THAT(error(run(out_.file("file"), {})), HasSubstr("file"));
+    EXPECT_THAT(error(run("/proc", {})), HasSubstr("/proc/model.safetensors: cannot create a file"));
+    ASSERT_TRUE(make_folder(out_.file("model.safetensors")));
+    EXPECT_THAT(error(run(out_.path(), {})), HasSubstr("a folder has its name"));
+}
+
+TEST_F(TrainSmall, DivergedTrainingIsAnErrorAndKeepsTheOldModel) {
+    const std::string old_model = model_of(out_.path(), {"--epochs", "1", "--device", "vulkan"});
+    for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+        const ProcessResult result = run(out_.path(), {"--lr", "1e30", "--optimizer", optimizer, "--device", "vulkan", "--json"});
+        EXPECT_EQ(result.exit_code, 1) << optimizer;
+        EXPECT_THAT(result.out, testing::IsEmpty()) << optimizer;
+        EXPECT_EQ(result.err, "error: training diverged in epoch 1: the loss is not finite\nhint: try a lower --lr\n")
+            << optimizer;
+    }
+    const Result<std::string> kept = read_text_file(out_.file("model.safetensors"));
+    ASSERT_TRUE(kept);
+    EXPECT_EQ(*kept, old_model);
+    const auto entries = std::filesystem::directory_iterator(out_.path());
+    EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);  // no file of a probe stays
 }
 
 }  // namespace
