@@ -260,7 +260,7 @@ constexpr OpDef defs[] = {
      .lower = MapLower{emit_unary<Opcode::rsqrt>},
      .ulp = 2},
     {.name = "sin",
-     .doc = "y = sin x.",
+     .doc = "y = sin x; on devices accurate for |x| <= 8192, with an error that grows with |x| beyond.",
      .operands = x_operand,
      .infer = floats,
      .ref = ElementRef{[](Reals v) { return std::sin(v[0]); }},
@@ -269,7 +269,7 @@ constexpr OpDef defs[] = {
      .onnx = "Sin",
      .ulp = 4},  // of 1, |x| <= 8192
     {.name = "cos",
-     .doc = "y = cos x.",
+     .doc = "y = cos x; on devices accurate for |x| <= 8192, with an error that grows with |x| beyond.",
      .operands = x_operand,
      .infer = floats,
      .ref = ElementRef{[](Reals v) { return std::cos(v[0]); }},

@@ -25,19 +25,23 @@ Expr horner(kir::Builder& k, Expr z, std::initializer_list<float> coefficients) 
 }
 
 // sin(x + quarter pi/2). The argument is reduced to [-pi/4, pi/4] by subtracting n pi/2, with pi/2 in three parts of which the
-// first two times n are exact for |x| <= 8192; beyond, the error grows in proportion to |x|.
+// first two times n are exact for |x| <= 8192; beyond, the error grows in proportion to |x|, and what is left is cut to the range
+// of the polynomials, so that the result stays within [-1, 1].
 Expr sin_quarter(kir::Builder& k, Expr x, uint32_t quarter) {
     const Expr n = k.round_even(x * 0.636619772367581343);
     Expr r = k.fma(n, k.constant(x.type(), -1.5703125), x);
     r = k.fma(n, k.constant(x.type(), -4.837512969970703125e-4), r);
     r = k.fma(n, k.constant(x.type(), -7.54978995489188216e-8), r);
+    const Expr unbounded = r;  // NaN for an infinite or NaN x
+    const double most = 0.7853982;
+    r = k.min(k.max(r, k.constant(x.type(), -most)), k.constant(x.type(), most));
     const Expr z = r * r;
     const Expr sine = k.fma(horner(k, z, {-1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f}) * z, r, r);
     const Expr cosine = k.fma(horner(k, z, {2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f}), z * z,
                               k.fma(z, k.constant(z.type(), -0.5), k.constant(z.type(), 1)));
     const Expr turn = k.bitcast(k.convert(n, Scalar::i32), Scalar::u32) + quarter;
     const Expr value = k.select((turn & 1) == 0, sine, cosine);
-    return k.select((turn & 2) == 0, value, -value);
+    return nan_or(k, unbounded, k.select((turn & 2) == 0, value, -value));
 }
 
 }  // namespace
