@@ -17,7 +17,7 @@ Result<std::shared_ptr<Context>> Context::create(std::shared_ptr<Instance> insta
     context->physical_ = std::move(physical);
     TRY(context->create_device());
     TRY(context->pipeline_cache_, PipelineCache::open(*context, PipelineCache::default_path(context->physical_.properties)));
-    // The self-test of DESIGN section 8 belongs here: it may clear features in physical_.info.caps before anyone reads them.
+    // A self-test of the device belongs here: it may clear features in physical_.info.caps before anyone reads them.
     return context;
 }
 
