@@ -452,6 +452,12 @@ void Builder::output(std::string_view name, Value v, Where where) {
     graph_.outputs.push_back({std::string(name), v.id});
 }
 
+void Builder::output_per_step(std::string_view name, Value v, Where where) {
+    const size_t before = graph_.outputs.size();
+    output(name, v, where);
+    if (graph_.outputs.size() > before) graph_.outputs.back().per_step = true;
+}
+
 void Builder::update(Value param, Value value, Where where) {
     if (failed_ || !check_owner("update", param, where) || !check_owner("update", value, where)) return;
     const Node& node = graph_.node(param.id);

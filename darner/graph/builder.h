@@ -72,6 +72,7 @@ public:
     Value broadcast_to(Value v, const Dims& dims, Where where = Where::here());
 
     void output(std::string_view name, Value v, Where where = Where::here());
+    void output_per_step(std::string_view name, Value v, Where where = Where::here());
     void update(Value param, Value value, Where where = Where::here());  // simultaneous; once a param
 
     // Name scope: prefix of param names and provenance while the object lives.

@@ -72,7 +72,10 @@ Value GraphCopier::copy_deep(NodeId id) {
 }
 
 void GraphCopier::copy_outputs() {
-    for (const GraphOutput& output : source_.outputs) target_.output(output.name, copy_deep(output.node), Where{});
+    for (const GraphOutput& output : source_.outputs) {
+        const Value value = copy_deep(output.node);
+        output.per_step ? target_.output_per_step(output.name, value, Where{}) : target_.output(output.name, value, Where{});
+    }
 }
 
 void GraphCopier::copy_updates() {

@@ -54,6 +54,7 @@ struct GraphParam {
 struct GraphOutput {
     std::string name;
     NodeId node;
+    bool per_step = false;  // a ring written at the current step: the values of the last few steps can be read
 };
 // param <- value, simultaneous: every read in a step sees the old value.
 struct GraphUpdate {

@@ -58,6 +58,7 @@ inline void expect_same(const Graph& a, const Graph& b) {
     for (size_t i = 0; i < a.outputs.size(); ++i) {
         EXPECT_EQ(a.outputs[i].name, b.outputs[i].name);
         EXPECT_EQ(a.outputs[i].node, b.outputs[i].node);
+        EXPECT_EQ(a.outputs[i].per_step, b.outputs[i].per_step);
     }
     ASSERT_EQ(a.updates.size(), b.updates.size());
     for (size_t i = 0; i < a.updates.size(); ++i) {

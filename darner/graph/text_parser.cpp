@@ -238,6 +238,8 @@ private:
             return error(name.at, fmt::format("an output needs a name: output NAME = {}", name.text));
         if (!name.is_name()) return unexpected("the output's name");
         advance();
+        const bool per_step = token_.is("per_step");
+        if (per_step) advance();
         Value value;
         if (token_.is('=')) {
             advance();
@@ -245,7 +247,7 @@ private:
         } else {
             TRY(value, look_up(name));
         }
-        builder_->output(name.name(), value, Where{});
+        per_step ? builder_->output_per_step(name.name(), value, Where{}) : builder_->output(name.name(), value, Where{});
         return check_builder(name.at);
     }
 

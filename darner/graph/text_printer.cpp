@@ -308,7 +308,8 @@ private:
         for (const GraphOutput& output : graph_.outputs) {
             uint32_t provenance = 0;
             const std::string name = spell_name(output.name), text = root_text(output.node, provenance);
-            print_line(text == name ? fmt::format("output {}", name) : fmt::format("output {} = {}", name, text), provenance);
+            print_line(fmt::format("output {}{}{}", name, output.per_step ? " per_step" : "", text == name ? "" : " = " + text),
+                       provenance);
         }
         for (const GraphUpdate& update : graph_.updates) {
             uint32_t provenance = 0;

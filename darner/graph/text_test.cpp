@@ -42,7 +42,8 @@ TEST(Text, PrintsWhatItReads) {
 )",
         R"(graph shapes {
   x = input f32[n,2*n+1]
-  output y = reshape(x, shape=[2*n*n+n])
+  output y per_step = reshape(x, shape=[2*n*n+n])
+  output x per_step
   output z = transpose(x, perm=[1,0])
 }
 )",

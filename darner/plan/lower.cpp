@@ -84,7 +84,7 @@ private:
             node_buffers_.of[param.node.value] = placed(param.node, SegmentKind::state, memory_.state.find(param.name)->second);
         for (const auto& input : graph_.inputs)
             node_buffers_.of[input.node.value] =
-                placed(input.node, SegmentKind::io, memory_.io(input.name, graph_.type(input.node), false));
+                placed(input.node, SegmentKind::io, memory_.io(input.name, graph_.type(input.node), false, input.per_step));
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
             const Node& node = graph_.nodes[i];
             if (node.kind == NodeKind::constant && !graph_.is_splat(node))
@@ -108,7 +108,7 @@ private:
     void place_outputs() {
         for (const auto& output : graph_.outputs) {
             const NodeId source = grouping_.storage[output.node.value];
-            const auto place = memory_.io(output.name, graph_.type(output.node), true);
+            const auto place = memory_.io(output.name, graph_.type(output.node), true, output.per_step);
             const BufferId buffer = placed(output.node, SegmentKind::io, place);
             BufferId& owner = node_buffers_.of[source.value];
             if (!owner.valid())

@@ -21,7 +21,7 @@ struct SharedMemory {
     // Gives a non-splat constant its place (equal bytes share one).
     std::function<Placed(const Tensor&)> constant;
     // Gives an input or output of this entry its place.
-    std::function<Placed(const std::string& name, const Type& type, bool output)> io;
+    std::function<Placed(const std::string& name, const Type& type, bool output, bool per_step)> io;
 };
 
 Result<EntryPlan> lower_entry(const Graph& graph, const Grouping& grouping, const SharedMemory& memory, KernelTable& kernels,

@@ -79,7 +79,7 @@ std::pair<SegmentId, uint64_t> SegmentAllocator::append(uint64_t bytes) {
     const uint64_t size = align_up(std::max<uint64_t>(bytes, 4), allocation_alignment(caps_));
     if (!current_.valid() || segments_[current_.value].bytes + size > caps_.max_segment_bytes) {
         current_ = SegmentId(segments_.size());
-        segments_.push_back({kind_, 0, zeroed_});
+        segments_.push_back({kind_, 0, zeroed_, slots_});
     }
     const uint64_t offset = segments_[current_.value].bytes;
     segments_[current_.value].bytes += size;
@@ -120,7 +120,7 @@ ScratchReport place_scratch(EntryPlan& plan, std::vector<Segment>& segments, std
     }
     while (scratch.size() < heights.size()) {
         scratch.push_back(SegmentId(segments.size()));
-        segments.push_back({SegmentKind::scratch, 0, false});
+        segments.push_back({SegmentKind::scratch, 0, false, 1});
     }
     report.peak = in_bundles;
     for (size_t i = 0; i < heights.size(); ++i) {

@@ -11,8 +11,8 @@ namespace darner::plan {
 // Lays memory of one kind out in segments below the device's size limit.
 class SegmentAllocator {
 public:
-    SegmentAllocator(std::vector<Segment>& segments, SegmentKind kind, bool zeroed, const Caps& caps)
-        : segments_(segments), kind_(kind), zeroed_(zeroed), caps_(caps) {}
+    SegmentAllocator(std::vector<Segment>& segments, SegmentKind kind, bool zeroed, const Caps& caps, uint32_t slots = 1)
+        : segments_(segments), kind_(kind), zeroed_(zeroed), caps_(caps), slots_(slots) {}
 
     // Behind what was placed before; a new segment where the last is full.
     std::pair<SegmentId, uint64_t> append(uint64_t bytes);
@@ -22,6 +22,7 @@ private:
     SegmentKind kind_;
     bool zeroed_;
     const Caps& caps_;
+    uint32_t slots_;
     SegmentId current_;
 };
 

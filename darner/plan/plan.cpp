@@ -99,10 +99,13 @@ private:
         Entry entry;
         entry.name = graph.name;
         SegmentAllocator io(program_.segments, SegmentKind::io, false, caps_);
-        memory_.io = [&](const std::string& name, const Type& type, bool output) {
-            const auto [segment, offset] = io.append(static_cast<uint64_t>(type.count()) * byte_size(type.dtype));
+        SegmentAllocator ring(program_.segments, SegmentKind::io, false, caps_, std::max(1u, options_.ring_slots));
+        memory_.io = [&](const std::string& name, const Type& type, bool output, bool per_step) {
+            const uint64_t bytes = static_cast<uint64_t>(type.count()) * byte_size(type.dtype);
+            const auto [segment, offset] = (per_step ? ring : io).append(bytes);
             (output ? entry.outputs : entry.inputs).push_back(TensorId(program_.tensors.size()));
             program_.tensors.push_back(tensor_of(name, type, segment, offset));
+            program_.tensors.back().per_step = per_step;
             return SharedMemory::Placed{segment, offset};
         };
         memory_.constant = [&](const Tensor& value) { return place_constant(value); };
@@ -151,7 +154,7 @@ private:
     // Before anything is allocated: does it fit?
     Result<void> check_memory() const {
         uint64_t total = 0;
-        for (const Segment& segment : program_.segments) total += segment.bytes;
+        for (const Segment& segment : program_.segments) total += segment.bytes * segment.slots;
         if (caps_.memory_bytes == 0 || total <= caps_.memory_bytes) return {};
         std::vector<const ProgramTensor*> largest;
         for (const ProgramTensor& tensor : program_.tensors) largest.push_back(&tensor);

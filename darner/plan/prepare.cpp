@@ -92,7 +92,10 @@ Result<Graph> prepare(const Graph& graph, const Caps& caps) {
         if (!needs_own_node(builder.graph(), value.id)) return value;
         return builder.call("cast", {value}, {{"dtype", value.dtype()}});
     };
-    for (const auto& output : graph.outputs) builder.output(output.name, own(output.node));
+    for (const auto& output : graph.outputs) {
+        const Value value = own(output.node);
+        output.per_step ? builder.output_per_step(output.name, value) : builder.output(output.name, value);
+    }
     for (const auto& update : graph.updates) builder.update(copier[update.param], own(update.value));
     return builder.finish();
 }

@@ -10,6 +10,7 @@
 #include "darner/program/caps.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -32,6 +33,7 @@ struct Segment {
     SegmentKind kind = SegmentKind::scratch;
     uint64_t bytes = 0;
     bool zeroed = false;  // filled with zeros at load: state, whose gaps between tensors stay zero
+    uint32_t slots = 1;   // of kind io: a ring. It exists this often, and the runs of its entry take the slots in turn
 };
 
 // A tensor that the host can name: an input, an output, or a piece of state. `dtype` is the spelling of the graph
@@ -45,6 +47,7 @@ struct ProgramTensor {
     uint64_t bytes = 0;  // of the data, before rounding up to the allocation's 16
     std::string role;    // of state: "param", "moment", "statistic", "counter", "data"; else empty
     bool trainable = false;
+    bool per_step = false;  // an input or output in a ring: each run has its own
 };
 
 struct KernelCode {
@@ -69,6 +72,8 @@ struct Dispatch {
     std::vector<uint32_t> params;
     std::string label;  // ops and provenance, for traces and errors
     uint64_t bytes_moved = 0, flops = 0;
+    // Three words on the device that hold the workgroups, each at most what `groups` says; zero skips the dispatch.
+    std::optional<BindingWindow> groups_from = {};
 };
 
 // Everything before it is finished and visible to everything behind it.
@@ -86,6 +91,9 @@ using Item = std::variant<Dispatch, Barrier, Copy, Repeat>;
 struct Repeat {
     uint32_t count = 0;
     std::vector<Item> body;
+    // One word that holds the number of the round, from 0, while the round runs; the device writes it, with what barriers that
+    // takes, before the round.
+    std::optional<BindingWindow> counter = {};
 };
 
 struct Entry {
@@ -97,6 +105,7 @@ struct Entry {
 struct PlanReport {
     std::string entry;
     uint32_t kernels = 0, dispatches = 0, barriers = 0;
+    uint32_t buffer_barriers = 0;  // what a device that tracks hazards per buffer is expected to insert; 0 for others
     uint64_t scratch_bytes = 0, scratch_lower_bound = 0, scratch_sum = 0, state_bytes = 0;
     uint64_t bytes_moved = 0, flops = 0;
 };
