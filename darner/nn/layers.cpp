@@ -33,6 +33,25 @@ Value uniform_init(Builder& builder, const Type& type, double bound, Where where
     return type.dtype == DType::f32 ? draws : cast(draws, type.dtype, where);
 }
 
+Value normal_init(Builder& builder, const Type& type, double stddev, Where where) {
+    const Value draws = normal(builder.seed(), builder.constant(u32(), 0.0, where), type.dims, 0, stddev, where);
+    return type.dtype == DType::f32 ? draws : cast(draws, type.dtype, where);
+}
+
+Embedding embedding(Value indices, int64_t count, int64_t features, EmbeddingOptions options, Where where) {
+    if (!indices.valid()) return {};
+    Builder& b = *indices.builder;
+    if (count < 0 || features < 0) {
+        b.fail(invalid(fmt::format("[embedding] got a table of {} x {}, expected sizes that are not negative", count, features),
+                       source(where)));
+        return {};
+    }
+    const Type type{options.dtype, {count, features}};
+    const Value weight =
+        b.param(param_name(options.name, "weight"), type, {.init = normal_init(b, type, options.stddev, where)}, where);
+    return {gather(weight, indices, 0, where), weight};
+}
+
 Value linear(Value x, int64_t out_features, LinearOptions options, Where where) {
     const std::optional<int64_t> in_features = last_extent("linear", x, where);
     if (!in_features) return {};
@@ -42,12 +61,14 @@ Value linear(Value x, int64_t out_features, LinearOptions options, Where where) 
         return {};
     }
     const double bound = *in_features > 0 ? 1 / std::sqrt(static_cast<double>(*in_features)) : 0;
-    const auto uniform_param = [&](std::string_view name, Dims dims) {
+    const auto param = [&](std::string_view name, Dims dims, bool normal) {
         const Type type{x.dtype(), std::move(dims)};
-        return b.param(param_name(options.name, name), type, {.init = uniform_init(b, type, bound, where)}, where);
+        const Value init =
+            normal ? normal_init(b, type, options.stddev, where) : uniform_init(b, type, options.stddev > 0 ? 0 : bound, where);
+        return b.param(param_name(options.name, name), type, {.init = init}, where);
     };
-    const Value weight = uniform_param("weight", {out_features, *in_features});
-    const Value bias = options.bias ? uniform_param("bias", {out_features}) : Value{};
+    const Value weight = param("weight", {out_features, *in_features}, options.stddev > 0);
+    const Value bias = options.bias ? param("bias", {out_features}, false) : Value{};
     return linear(x, weight, bias, where);
 }
 

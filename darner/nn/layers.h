@@ -19,6 +19,12 @@ namespace darner {
 struct LinearOptions {
     std::string name = {};
     bool bias = true;
+    double stddev = 0;  // of a normal start for `weight` with a bias of zeros; 0: PyTorch's uniform start
+};
+struct EmbeddingOptions {
+    std::string name = {};
+    DType dtype = DType::f32;
+    double stddev = 1;
 };
 struct RmsNormOptions {
     std::string name = {};
@@ -30,11 +36,20 @@ struct RmsNormOptions {
 // uniform in +-1/sqrt(in_features) at the start.
 Value linear(Value x, int64_t out_features, LinearOptions options = {}, Where where = Where::here());
 
+// Rows of `weight` [count, features] by index (i32 or u32), normal at the start; the table itself is what tied output layers
+// read.
+struct Embedding {
+    Value rows, weight;
+};
+Embedding embedding(Value indices, int64_t count, int64_t features, EmbeddingOptions options = {}, Where where = Where::here());
+
 // rms_norm over the last axis with a scale `weight` of ones.
 Value rms_norm(Value x, RmsNormOptions options, Where where = Where::here());
 
 // Uniform numbers in [-bound, bound) for the init of a param: a random stream of its own, read with the module's seed.
 Value uniform_init(Builder& builder, const Type& type, double bound, Where where = Where::here());
+// The same, normal around 0.
+Value normal_init(Builder& builder, const Type& type, double stddev, Where where = Where::here());
 
 // A step from one value to the next.
 struct Layer {
