@@ -43,9 +43,35 @@ Tensor eval_elements(const ElementRef& ref, const Call& call, std::span<const Te
     return out;
 }
 
+Result<Tensor> eval_expansion(const Call& call, std::span<const Tensor* const> operands) {
+    const auto* lower = std::get_if<ExpandLower>(&call.op->lower);
+    CHECK(lower, fmt::format("[{}] neither a reference nor an expansion", call.op->name));
+    Builder builder{std::string(call.op->name)};
+    std::vector<Value> values(operands.size());
+    NamedTensors leaves;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (!operands[i]) continue;
+        const std::string name = fmt::format("{}", i);
+        values[i] = builder.input(name, call.type(i), Where{});
+        leaves.emplace(name, *operands[i]);
+    }
+    BuildCall build;
+    static_cast<Call&>(build) = call;
+    build.builder = &builder;
+    build.operands = values;
+    builder.output("result", lower->expand(build), Where{});
+    TRY(Graph expansion, builder.finish());
+    CHECK(expansion.type(expansion.outputs[0].node) == *call.out,
+          fmt::format("[{}] the expansion gives {}, inference {}", call.op->name,
+                      to_string(expansion.type(expansion.outputs[0].node)), to_string(*call.out)));
+    TRY(EvalResult result, eval(expansion, leaves));
+    return std::move(result.outputs.begin()->second);
+}
+
 class Evaluator {
 public:
-    Evaluator(const Graph& graph, const NamedTensors& leaves) : graph_(graph), leaves_(leaves), values_(graph.nodes.size()) {}
+    Evaluator(const Graph& graph, const NamedTensors& leaves, OnValue on_value = {})
+        : graph_(graph), leaves_(leaves), on_value_(std::move(on_value)), values_(graph.nodes.size()) {}
 
     // Evaluates the nodes that are marked. With `keep` all values stay, else each goes after its last use.
     Result<void> run(const std::vector<bool>& wanted, std::vector<uint32_t> uses, bool keep) {
@@ -97,15 +123,9 @@ private:
         }
         std::vector<const Tensor*> operands;
         for (NodeId operand : node.operands) operands.push_back(operand.valid() ? &values_[operand.value] : nullptr);
-        const NodeCall call(graph_, id);
-        if (const auto* elements = std::get_if<ElementRef>(&node.op->ref)) return eval_elements(*elements, *call, operands);
-        if (const auto* whole = std::get_if<TensorRef>(&node.op->ref)) {
-            Tensor value = whole->eval(*call, operands);
-            CHECK(value.type() == node.type, fmt::format("[{}] the reference gives {}, inference {}", node.op->name,
-                                                         to_string(value.type()), to_string(node.type)));
-            return value;
-        }
-        return eval_expansion(*call, operands);
+        TRY(Tensor value, eval_call(*NodeCall(graph_, id), operands));
+        if (on_value_) TRY(on_value_(id, operands, value));
+        return value;
     }
 
     Tensor eval_constant(const Node& node) const {
@@ -119,33 +139,9 @@ private:
         return value;
     }
 
-    static Result<Tensor> eval_expansion(const Call& call, std::span<const Tensor* const> operands) {
-        const auto* lower = std::get_if<ExpandLower>(&call.op->lower);
-        CHECK(lower, fmt::format("[{}] neither a reference nor an expansion", call.op->name));
-        Builder builder{std::string(call.op->name)};
-        std::vector<Value> values(operands.size());
-        NamedTensors leaves;
-        for (size_t i = 0; i < operands.size(); ++i) {
-            if (!operands[i]) continue;
-            const std::string name = fmt::format("{}", i);
-            values[i] = builder.input(name, call.type(i), Where{});
-            leaves.emplace(name, *operands[i]);
-        }
-        BuildCall build;
-        static_cast<Call&>(build) = call;
-        build.builder = &builder;
-        build.operands = values;
-        builder.output("result", lower->expand(build), Where{});
-        TRY(Graph expansion, builder.finish());
-        CHECK(expansion.type(expansion.outputs[0].node) == *call.out,
-              fmt::format("[{}] the expansion gives {}, inference {}", call.op->name,
-                          to_string(expansion.type(expansion.outputs[0].node)), to_string(*call.out)));
-        TRY(EvalResult result, eval(expansion, leaves));
-        return std::move(result.outputs.begin()->second);
-    }
-
     const Graph& graph_;
     const NamedTensors& leaves_;
+    const OnValue on_value_;
     std::vector<Tensor> values_;
 };
 
@@ -175,8 +171,19 @@ Result<EvalResult> eval(const Graph& graph, const NamedTensors& leaves) {
     return result;
 }
 
-Result<std::vector<Tensor>> eval_nodes(const Graph& graph, const NamedTensors& leaves) {
-    Evaluator evaluator(graph, leaves);
+Result<Tensor> eval_call(const Call& call, std::span<const Tensor* const> operands) {
+    if (const auto* elements = std::get_if<ElementRef>(&call.op->ref)) return eval_elements(*elements, call, operands);
+    if (const auto* whole = std::get_if<TensorRef>(&call.op->ref)) {
+        Tensor value = whole->eval(call, operands);
+        CHECK(value.type() == *call.out, fmt::format("[{}] the reference gives {}, inference {}", call.op->name,
+                                                     to_string(value.type()), to_string(*call.out)));
+        return value;
+    }
+    return eval_expansion(call, operands);
+}
+
+Result<std::vector<Tensor>> eval_nodes(const Graph& graph, const NamedTensors& leaves, const OnValue& on_value) {
+    Evaluator evaluator(graph, leaves, on_value);
     TRY(evaluator.run(std::vector<bool>(graph.nodes.size(), true), {}, true));
     return std::move(evaluator.values());
 }

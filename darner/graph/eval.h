@@ -5,6 +5,7 @@
 
 #include "darner/graph/graph.h"
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -19,7 +20,11 @@ struct EvalResult {
 
 // `leaves` gives inputs and params by name; a missing or mistyped one is an error that lists them all.
 Result<EvalResult> eval(const Graph& graph, const NamedTensors& leaves);
-// Values of all nodes, for tests that look inside (index: node id).
-Result<std::vector<Tensor>> eval_nodes(const Graph& graph, const NamedTensors& leaves);
+// Sees each op's value when it is computed and may change it before other nodes read it.
+using OnValue = std::function<Result<void>(NodeId, std::span<const Tensor* const> operands, Tensor& value)>;
+// Values of all nodes, for what looks inside (index: node id).
+Result<std::vector<Tensor>> eval_nodes(const Graph& graph, const NamedTensors& leaves, const OnValue& on_value = {});
+// One application of an op; a null pointer for an operand left out.
+Result<Tensor> eval_call(const Call& call, std::span<const Tensor* const> operands);
 
 }  // namespace darner

@@ -3,7 +3,6 @@
 #include "darner/runtime/perturb.h"
 
 #include "darner/graph/builder.h"
-#include "darner/ops/ops.h"
 #include "darner/transform/transform.h"
 
 #include <algorithm>
@@ -16,34 +15,55 @@ constexpr uint32_t seeds = 4;
 
 DType widened(DType dtype) { return is_float(dtype) ? DType::f64 : dtype; }
 
-// The relative error of one op in units of 2^-24, half an ULP of f32.
-double error_of(const OpDef& op) {
-    if (op.is_map()) return 2 * op.ulp;
+// Half the spacing of a float's values at 1, and the smallest spacing: what devices may flush or round to.
+double unit(DType dtype) {
+    return dtype == DType::f64 ? 0x1p-53 : dtype == DType::f16 ? 0x1p-11 : dtype == DType::bf16 ? 0x1p-8 : 0x1p-24;
+}
+double smallest(DType dtype) { return dtype == DType::f16 ? 0x1p-24 : 0x1p-126; }
+
+bool sums(const OpDef& op) {
     const auto* reduce = std::get_if<ReduceLower>(&op.lower);
-    const bool sums = (reduce && reduce->kind == Reduction::sum) || std::holds_alternative<ContractLower>(op.lower) ||
-                      std::holds_alternative<KernelLower>(op.lower);
-    return sums ? 2 : 0;
+    return (reduce && reduce->kind == Reduction::sum) || std::holds_alternative<ContractLower>(op.lower) ||
+           std::holds_alternative<KernelLower>(op.lower);
 }
 
-double sign_of(uint32_t seed, uint32_t node) {
-    const uint32_t mixed = (node * 2654435761u) ^ (seed * 2246822519u);
-    return (mixed >> 15) & 1 ? 1 : -1;
+// A change of dtype may round: always from a wider float, else where the value is none of the dtype's.
+bool converts(const Call& call) {
+    return std::none_of(call.types.begin(), call.types.end(), [&](const Type* t) { return t && t->dtype == call.out->dtype; });
 }
 
-}  // namespace
+// What a sum sums: the op's value with the magnitudes of its operands.
+Result<Tensor> magnitudes(const Call& call, std::span<const Tensor* const> operands) {
+    std::vector<Tensor> held(operands.size());
+    std::vector<const Tensor*> pointers(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i] == nullptr) continue;
+        held[i] = *operands[i];
+        for (double& v : held[i].real) v = std::fabs(v);
+        pointers[i] = &held[i];
+    }
+    return eval_call(call, pointers);
+}
 
-Result<Graph> perturbed(const Graph& graph, uint32_t seed) {
-    TRY(const Graph expanded, expand(graph));
-    Builder b(expanded.name);
-    std::vector<Value> map(expanded.nodes.size());
-    for (uint32_t id = 0; id < expanded.nodes.size(); ++id) {
-        const Node& node = expanded.nodes[id];
+double sign_of(uint32_t seed, uint32_t node, size_t element) {
+    uint64_t mixed = (uint64_t{seed} << 48) ^ (uint64_t{node} << 28) ^ element;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    return (mixed >> 40) & 1 ? 1 : -1;
+}
+
+// The graph with f64 for all floats. Nodes keep their ids.
+Result<Graph> widen(const Graph& graph) {
+    Builder b(graph.name);
+    std::vector<Value> map(graph.nodes.size());
+    for (uint32_t id = 0; id < graph.nodes.size(); ++id) {
+        const Node& node = graph.nodes[id];
         const Type type = node.type.with(widened(node.type.dtype));
         switch (node.kind) {
-            case NodeKind::input: map[id] = b.input(expanded.inputs[node.leaf].name, type); break;
-            case NodeKind::param: map[id] = b.param(expanded.params[node.leaf].name, type); break;
+            case NodeKind::input: map[id] = b.input(graph.inputs[node.leaf].name, type); break;
+            case NodeKind::param: map[id] = b.param(graph.params[node.leaf].name, type); break;
             case NodeKind::constant: {
-                Tensor value = expanded.constant(node);
+                Tensor value = graph.constant(node);
                 value.dtype = type.dtype;
                 map[id] = b.constant(type, std::move(value));
                 break;
@@ -54,34 +74,87 @@ Result<Graph> perturbed(const Graph& graph, uint32_t seed) {
                 std::vector<AttrValue> attrs = node.attrs;
                 for (AttrValue& attr : attrs)
                     if (auto* dtype = std::get_if<DType>(&attr)) *dtype = widened(*dtype);
-                Value y = b.call_exact(*node.op, operands, std::move(attrs));
-                if (const double error = error_of(*node.op); seed != 0 && error > 0 && is_float(type.dtype))
-                    y = y * (1 + sign_of(seed, id) * error * 0x1p-24);
-                map[id] = y;
+                map[id] = b.call_exact(*node.op, operands, std::move(attrs));
                 break;
             }
         }
     }
-    for (const GraphOutput& output : expanded.outputs) b.output(output.name, map[output.node.value]);
-    return b.finish();
+    for (const GraphOutput& output : graph.outputs) b.output(output.name, map[output.node.value]);
+    TRY(Graph wide, b.finish());
+    CHECK(wide.nodes.size() == graph.nodes.size(), "widening a graph changed its nodes");
+    return wide;
+}
+
+// `call` has the types whose rounding counts, `evaluated` those of the tensors.
+Result<std::vector<double>> own_error(const Call& call, const Call& evaluated, std::span<const Tensor* const> operands,
+                                      const Tensor& value) {
+    std::vector<double> error(value.real.size());
+    const OpDef& op = *call.op;
+    const DType dtype = call.out->dtype;
+    if (!is_float(dtype)) return error;
+    const bool is_sum = sums(op), inexact = is_sum || op.ulp > 0;
+    if (op.ulp > 0)
+        for (size_t i = 0; i < error.size(); ++i) error[i] = op.ulp * 0x1p-23 * std::fabs(value.real[i]);
+    if (is_sum) {
+        TRY(const Tensor size, magnitudes(evaluated, operands));
+        for (size_t i = 0; i < error.size(); ++i) error[i] += 0x1p-24 * size.real[i];
+    }
+    const bool conversion = call.has(0) && converts(call);
+    const bool narrows = conversion && is_float(call.type(0).dtype) && unit(dtype) > unit(call.type(0).dtype);
+    const bool from_integer = conversion && !is_float(call.type(0).dtype);
+    for (size_t i = 0; i < error.size(); ++i) {
+        const double v = value.real[i];
+        const bool stored = (inexact && dtype != DType::f32) || narrows || (from_integer && round_to(dtype, v) != v);
+        if (stored) error[i] += unit(dtype) * std::fabs(v);
+        if ((inexact || narrows) && v != 0) error[i] += smallest(dtype);
+    }
+    return error;
+}
+
+}  // namespace
+
+Result<std::vector<double>> rounding_error(const Call& call, std::span<const Tensor* const> operands, const Tensor& value) {
+    return own_error(call, call, operands, value);
+}
+
+Result<RoundingModel> RoundingModel::of(const Graph& graph) {
+    RoundingModel model;
+    TRY(model.graph_, expand(graph));
+    TRY(model.wide_, widen(model.graph_));
+    return model;
+}
+
+Result<std::vector<Tensor>> RoundingModel::values(const NamedTensors& leaves, uint32_t seed, double amplitude) const {
+    NamedTensors wide = leaves;
+    for (auto& [name, tensor] : wide) tensor.dtype = widened(tensor.dtype);
+    OnValue move;
+    if (amplitude != 0)
+        move = [&](NodeId id, std::span<const Tensor* const> operands, Tensor& value) -> Result<void> {
+            if (!is_float(value.dtype)) return {};
+            TRY(const std::vector<double> error, own_error(*NodeCall(graph_, id), *NodeCall(wide_, id), operands, value));
+            for (size_t i = 0; i < error.size(); ++i) value.real[i] += amplitude * sign_of(seed, id.value, i) * error[i];
+            return {};
+        };
+    return eval_nodes(wide_, wide, move);
 }
 
 Result<NamedTensors> rounding_spread(const Graph& graph, const NamedTensors& leaves) {
-    NamedTensors wide = leaves;
-    for (auto& [name, tensor] : wide) tensor.dtype = widened(tensor.dtype);
-    TRY(const Graph plain, perturbed(graph, 0));
-    TRY(const EvalResult exact, eval(plain, wide));
+    TRY(const RoundingModel model, RoundingModel::of(graph));
+    TRY(const std::vector<Tensor> exact, model.values(leaves, 0, 0));
     NamedTensors spread;
-    for (const auto& [name, tensor] : exact.outputs)
-        if (is_float(tensor.dtype)) spread.emplace(name, Tensor::zeros(tensor.dtype, tensor.dims));
+    for (const GraphOutput& output : model.graph().outputs)
+        if (const Tensor& value = exact[output.node.value]; is_float(value.dtype))
+            spread.emplace(output.name, Tensor::zeros(value.dtype, value.dims));
     for (uint32_t seed = 1; seed <= seeds; ++seed) {
-        TRY(const Graph moved, perturbed(graph, seed));
-        TRY(const EvalResult result, eval(moved, wide));
-        for (auto& [name, tensor] : spread)
-            for (size_t i = 0; i < tensor.real.size(); ++i) {
-                const double change = std::fabs(result.outputs.at(name).real[i] - exact.outputs.at(name).real[i]);
-                if (std::isfinite(change)) tensor.real[i] = std::max(tensor.real[i], change);
+        TRY(const std::vector<Tensor> moved, model.values(leaves, seed, 1));
+        for (const GraphOutput& output : model.graph().outputs) {
+            const auto found = spread.find(output.name);
+            if (found == spread.end()) continue;
+            for (size_t i = 0; i < found->second.real.size(); ++i) {
+                const double change = std::fabs(moved[output.node.value].real[i] - exact[output.node.value].real[i]);
+                if (std::isfinite(change)) found->second.real[i] = std::max(found->second.real[i], change);
             }
+        }
     }
     return spread;
 }

@@ -1,15 +1,29 @@
 // SPDX-License-Identifier: MIT
-// How much rounding can change what a graph computes: the graph in f64 with the result of each inexact op multiplied by 1 plus
-// or minus the op's own error bound. The spread of a few such graphs bounds the error that f32 arithmetic of the same formula
-// has, cancellation included, which no tolerance that looks at results alone can know.
+// How much rounding can change what a graph computes: the graph in f64 with each inexact result moved, element by element, by
+// plus or minus the error that its op may have. The spread of a few such runs bounds the error of f32 and half-precision
+// arithmetic of the same formula, cancellation included, which no tolerance that looks at results alone can know.
 #pragma once
 
 #include "darner/graph/eval.h"
 
 namespace darner {
 
-// All floats become f64, composites are expanded. `seed` chooses the signs; 0 changes nothing.
-Result<Graph> perturbed(const Graph& graph, uint32_t seed);
+// The error of each element that an op may have of its own on a device, its operands being exact: ULP of f32 for elementwise
+// ops, one rounding of the sum of magnitudes for sums and products, and the rounding of a storage narrower than f32. Zeros
+// for what only moves or chooses values, and for integers. `value` is the op's result.
+Result<std::vector<double>> rounding_error(const Call& call, std::span<const Tensor* const> operands, const Tensor& value);
+
+class RoundingModel {
+public:
+    static Result<RoundingModel> of(const Graph& graph);
+    // The graph with its composites expanded: what node ids below refer to.
+    const Graph& graph() const { return graph_; }
+    // Values of all nodes, floats in f64. `seed` chooses the signs of the errors, `amplitude` multiplies them; 0 moves nothing.
+    Result<std::vector<Tensor>> values(const NamedTensors& leaves, uint32_t seed, double amplitude) const;
+
+private:
+    Graph graph_, wide_;
+};
 
 // By output: the largest change over a few seeds, for each element of the float outputs.
 Result<NamedTensors> rounding_spread(const Graph& graph, const NamedTensors& leaves);
