@@ -20,8 +20,9 @@ std::optional<uint64_t> count_items(const std::vector<Item>& items) {
     for (const Item& item : items) {
         uint64_t count = std::holds_alternative<Barrier>(item) ? 0 : 1;
         if (const Repeat* r = std::get_if<Repeat>(&item)) {
-            const std::optional<uint64_t> body = count_items(r->body);
-            const std::optional<uint64_t> all = body ? checked_mul(*body, r->count) : std::nullopt;
+            std::optional<uint64_t> round = count_items(r->body);
+            if (round && *round != 0 && r->counter) round = checked_add(*round, 1);
+            const std::optional<uint64_t> all = round ? checked_mul(*round, r->count) : std::nullopt;
             if (!all) return std::nullopt;
             count = *all;
         }
@@ -36,32 +37,37 @@ class Flattener {
 public:
     void append(const std::vector<Item>& items) {
         for (const Item& item : items) {
-            if (const Repeat* r = std::get_if<Repeat>(&item)) {
+            if (const Repeat* r = std::get_if<Repeat>(&item))
                 append_rounds(*r);
-            } else if (std::holds_alternative<Barrier>(item)) {
+            else if (std::holds_alternative<Barrier>(item))
                 barrier_ = true;
-            } else {
-                if (barrier_ || groups_.empty()) groups_.emplace_back();
-                barrier_ = false;
-                groups_.back().push_back({std::get_if<Dispatch>(&item), std::get_if<Copy>(&item)});
-                ++members_;
-            }
+            else
+                append(Member{std::get_if<Dispatch>(&item), std::get_if<Copy>(&item)});
         }
     }
     std::vector<BarrierGroup> take() { return std::move(groups_); }
 
 private:
+    void append(const Member& member) {
+        if (barrier_ || groups_.empty()) groups_.emplace_back();
+        barrier_ = false;
+        groups_.back().push_back(member);
+    }
+
     void append_rounds(const Repeat& repeat) {
+        if (count_items(repeat.body) == 0u) return;  // however many rounds
         for (uint32_t round = 0; round < repeat.count; ++round) {
-            const uint64_t before = members_;
+            if (repeat.counter) {
+                barrier_ = true;
+                append(Member{.counter = &*repeat.counter, .round = round});
+                barrier_ = true;
+            }
             append(repeat.body);
-            if (members_ == before) return;  // nor will the other rounds, however many, add anything
         }
     }
 
     std::vector<BarrierGroup> groups_;
     bool barrier_ = false;  // since the last member
-    uint64_t members_ = 0;
 };
 
 }  // namespace

@@ -50,13 +50,14 @@ void write_items(Out out, const Program& program, const std::vector<Item>& items
                 fmt::format_to(out, "{}{} {}", i ? ", " : "", kir::to_string(d->bindings[i].access), window_text(d->bindings[i]));
             fmt::format_to(out, ")");
             for (size_t i = 0; i < d->params.size(); ++i) fmt::format_to(out, "{}{}", i ? ", " : " params ", d->params[i]);
+            if (d->groups_from) fmt::format_to(out, " groups from {}", window_text(*d->groups_from));
             fmt::format_to(out, "{}{}\n", d->label.empty() ? "" : "  # ", d->label);
         } else if (std::holds_alternative<Barrier>(item)) {
             fmt::format_to(out, "{}barrier\n", indent);
         } else if (const Copy* c = std::get_if<Copy>(&item)) {
             fmt::format_to(out, "{}copy {} -> {}\n", indent, window_text(c->source), window_text(c->target));
         } else if (const Repeat* r = std::get_if<Repeat>(&item)) {
-            fmt::format_to(out, "{}repeat {} {{\n", indent, r->count);
+            fmt::format_to(out, "{}repeat {}{} {{\n", indent, r->count, r->counter ? " counter " + window_text(*r->counter) : "");
             write_items(out, program, r->body, depth + 1);
             fmt::format_to(out, "{}}}\n", indent);
         }
@@ -76,12 +77,14 @@ std::string to_text(const Program& program) {
     Out out(text);
     for (size_t i = 0; i < program.segments.size(); ++i) {
         const Segment& s = program.segments[i];
-        fmt::format_to(out, "segment s{} {} {} bytes{}\n", i, to_string(s.kind), s.bytes, s.zeroed ? " zeroed" : "");
+        fmt::format_to(out, "segment s{} {} {} bytes{}{}\n", i, to_string(s.kind), s.bytes, s.zeroed ? " zeroed" : "",
+                       s.slots == 1 ? "" : fmt::format(" slots {}", s.slots));
     }
     for (size_t i = 0; i < program.tensors.size(); ++i) {
         const ProgramTensor& t = program.tensors[i];
-        fmt::format_to(out, "tensor t{} {} {}[{}] s{}[{}+{}]{}{}{}\n", i, t.name, t.dtype, fmt::join(t.dims, ","),
-                       t.segment.value, t.offset, t.bytes, t.role.empty() ? "" : " ", t.role, t.trainable ? " trainable" : "");
+        fmt::format_to(out, "tensor t{} {} {}[{}] s{}[{}+{}]{}{}{}{}\n", i, t.name, t.dtype, fmt::join(t.dims, ","),
+                       t.segment.value, t.offset, t.bytes, t.role.empty() ? "" : " ", t.role, t.trainable ? " trainable" : "",
+                       t.per_step ? " per_step" : "");
     }
     for (const Constant& c : program.constants)
         fmt::format_to(out, "constant s{}[{}+{}]\n", c.segment.value, c.offset, c.bytes.size());

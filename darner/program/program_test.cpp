@@ -128,6 +128,83 @@ TEST(Verify, Copies) {
     EXPECT_THAT(violations([](Program& p) { copy(p).target.segment = SegmentId(2); }), HasSubstr("copy target"));
 }
 
+// The valid program with a ring of two slots for its input.
+std::string ring_violations(const std::function<void(Program&)>& change) {
+    return violations([&](Program& p) {
+        p.segments[0].slots = 2;
+        p.tensors[0].per_step = true;
+        change(p);
+    });
+}
+
+TEST(Verify, Rings) {
+    EXPECT_EQ(ring_violations([](Program&) {}), "none");
+    EXPECT_EQ(ring_violations([](Program& p) { p.segments[0].slots = 1; }), "none");
+    EXPECT_THAT(ring_violations([](Program& p) { p.segments[0].slots = 0; }), HasSubstr("segment 0: a ring of no slots"));
+    EXPECT_THAT(ring_violations([](Program& p) { p.segments[3].slots = 2; }), HasSubstr("2 slots of kind state"));
+    EXPECT_THAT(ring_violations([](Program& p) { p.tensors[0].per_step = false; }),
+                HasSubstr("not per step, but in ring segment 0"));
+    EXPECT_THAT(ring_violations([](Program& p) { p.tensors[1].per_step = true; }),
+                HasSubstr("'n': per step, but in segment 3 of kind state"));
+    EXPECT_THAT(ring_violations([](Program& p) {
+                    p.segments[0].slots = 1;
+                    p.tensors.push_back(p.tensors[0]);
+                    p.tensors.back().per_step = false;
+                }),
+                HasSubstr("segment 0 holds tensors per step and others"));
+    EXPECT_THAT(ring_violations([](Program& p) {
+                    p.entries.push_back(p.entries[0]);
+                    p.entries[1].name = "eval";
+                }),
+                HasSubstr("1 violation: entry 'eval': uses ring segment 0 of entry 'step'"));
+}
+
+TEST(Verify, Tables) {
+    EXPECT_THAT(violations([](Program& p) { p.entries[0].inputs.push_back(TensorId(0)); }), HasSubstr("input 'x' appears twice"));
+    EXPECT_EQ(violations([](Program& p) { p.entries[0].outputs.push_back(TensorId(0)); }), "none");
+    EXPECT_THAT(violations([](Program& p) { p.tensors[0].segment = SegmentId(1); }),
+                HasSubstr("input 'x' lies in segment 1 of kind scratch"));
+    EXPECT_THAT(violations([](Program& p) { p.tensors.push_back(p.tensors[1]); }), HasSubstr("state tensor 'n' appears twice"));
+}
+
+TEST(Verify, IndirectDispatches) {
+    const auto from = [](BindingWindow window, bool per_buffer = false) {
+        return violations([&](Program& p) {
+            first(p).groups_from = window;
+            if (per_buffer) p.caps.hazard = HazardKind::per_buffer;
+        });
+    };
+    EXPECT_EQ(from({SegmentId(3), 244, 12}), "none");
+    EXPECT_EQ(from({SegmentId(0), 0, 12}), "none");  // which the dispatch reads
+    EXPECT_EQ(from({SegmentId(1), 244, 12}), "none");
+    EXPECT_THAT(from({SegmentId(1), 244, 12}, true), HasSubstr("binding 'y' of the same dispatch writes in their segment"));
+    EXPECT_THAT(from({SegmentId(1), 248, 12}), HasSubstr("binding 'y' of the same dispatch writes them"));
+    EXPECT_THAT(from({SegmentId(3), 246, 12}), HasSubstr("bytes [246, +12) are not three words"));
+    EXPECT_THAT(from({SegmentId(3), 0, 16}), HasSubstr("are not three words"));
+    EXPECT_THAT(from({SegmentId(3), 248, 12}), HasSubstr("end behind segment 3 of 256 bytes"));
+    EXPECT_THAT(from({SegmentId(9), 0, 12}), HasSubstr("segment 9 does not exist"));
+}
+
+TEST(Verify, CountersOfRepeats) {
+    const auto with = [](BindingWindow counter, std::vector<Item> body) {
+        return violations([&](Program& p) { p.entries[0].body = {Repeat{3, body, counter}}; });
+    };
+    const Copy into_state{{SegmentId(0), 0, 16}, {SegmentId(3), 64, 16}};
+    const Copy from_counter{{SegmentId(3), 128, 4}, {SegmentId(3), 132, 4}};
+    EXPECT_EQ(with({SegmentId(3), 128, 4}, {dispatch(), from_counter}), "none");
+    EXPECT_EQ(with({SegmentId(3), 80, 4}, {into_state}), "none");
+    EXPECT_THAT(with({SegmentId(3), 76, 4}, {into_state}), HasSubstr("copy target: writes the counter of a repeat around it"));
+    EXPECT_THAT(with({SegmentId(1), 508, 4}, {Repeat{2, {dispatch()}}}), HasSubstr("'relu', binding 'y': writes the counter"));
+    EXPECT_THAT(with({SegmentId(3), 8, 4}, {Repeat{2, {dispatch()}, BindingWindow{SegmentId(3), 8, 4}}}),
+                HasSubstr("counter of a repeat: writes the counter of a repeat around it"));
+    EXPECT_EQ(with({SegmentId(3), 8, 4}, {Repeat{2, {dispatch()}, BindingWindow{SegmentId(3), 12, 4}}}), "none");
+    EXPECT_THAT(with({SegmentId(2), 0, 4}, {dispatch()}), HasSubstr("writes constant segment 2"));
+    EXPECT_THAT(with({SegmentId(3), 2, 4}, {dispatch()}), HasSubstr("bytes [2, +4) are not one word"));
+    EXPECT_THAT(with({SegmentId(3), 0, 8}, {dispatch()}), HasSubstr("are not one word"));
+    EXPECT_THAT(with({SegmentId(3), 256, 4}, {dispatch()}), HasSubstr("end behind segment 3"));
+    EXPECT_THAT(with({SegmentId(7), 0, 4}, {dispatch()}), HasSubstr("segment 7 does not exist"));
+}
+
 TEST(Verify, ListsAllViolationsWithTheirPlace) {
     const std::string text = violations([](Program& p) {
         first(p).groups[1] = 0;
@@ -202,12 +279,53 @@ TEST(BarrierGroups, EmptyBodiesCostNothing) {
     EXPECT_TRUE(groups->empty());
 }
 
+TEST(BarrierGroups, CountersStandAlone) {
+    const BindingWindow outer{SegmentId(3), 0, 4}, inner{SegmentId(3), 16, 4};
+    Entry entry;
+    entry.body = {dispatch(), Repeat{2, {dispatch(), Repeat{2, {dispatch()}, inner}}, outer}, Repeat{3, {Barrier{}}, outer},
+                  dispatch()};
+    const auto groups = barrier_groups(entry);
+    ASSERT_TRUE(groups);
+    std::string order;
+    for (const BarrierGroup& group : *groups) {
+        order += order.empty() ? "" : " | ";
+        for (const Member& member : group) {
+            EXPECT_EQ((member.dispatch != nullptr) + (member.copy != nullptr) + (member.counter != nullptr), 1);
+            if (member.counter) EXPECT_EQ(group.size(), 1u);
+            order += !member.counter ? "d" : (member.counter->offset == 0 ? "outer" : "inner") + std::to_string(member.round);
+        }
+    }
+    const std::string round = "d | inner0 | d | inner1 | d";
+    EXPECT_EQ(order, "d | outer0 | " + round + " | outer1 | " + round + "d");
+}
+
+TEST(BarrierGroups, CountersCountAsItems) {
+    Entry entry;
+    entry.body = {Repeat{3u << 20, {dispatch()}}};
+    EXPECT_TRUE(barrier_groups(entry));
+    std::get<Repeat>(entry.body[0]).counter = BindingWindow{SegmentId(3), 0, 4};
+    EXPECT_THAT(barrier_groups(entry).error().message, HasSubstr("unrolls to 6291456 items"));
+}
+
 TEST(Program, LookUps) {
     const Program p = valid_program();
     EXPECT_EQ(p.find_entry("step"), &p.entries[0]);
     EXPECT_EQ(p.find_entry("eval"), nullptr);
     EXPECT_EQ(p.find_state("n"), TensorId(1));
     EXPECT_FALSE(p.find_state("x").valid());  // an input, no state
+}
+
+TEST(Program, TextOfRingsIndirectDispatchesAndCounters) {
+    Program p = valid_program();
+    p.segments[0].slots = 4;
+    p.tensors[0].per_step = true;
+    first(p).groups_from = BindingWindow{SegmentId(3), 16, 12};
+    p.entries[0].body = {Repeat{5, p.entries[0].body, BindingWindow{SegmentId(3), 32, 4}}};
+    const std::string text = to_text(p);
+    EXPECT_THAT(text, HasSubstr("segment s0 io 512 bytes slots 4\n"));
+    EXPECT_THAT(text, HasSubstr("tensor t0 x f32[8,8] s0[0+256] per_step\n"));
+    EXPECT_THAT(text, HasSubstr("params 3 groups from s3[16+12]  # relu\n"));
+    EXPECT_THAT(text, HasSubstr("  repeat 5 counter s3[32+4] {\n"));
 }
 
 TEST(Program, TextNamesWhatIsThere) {

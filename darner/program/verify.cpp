@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 namespace darner {
 namespace {
@@ -35,14 +37,17 @@ public:
     Result<void> run() {
         for (size_t i = 0; i < program_.segments.size(); ++i) check_segment(i);
         for (size_t i = 0; i < program_.tensors.size(); ++i) check_tensor(i);
+        check_rings();
+        check_state_names();
         for (size_t i = 0; i < program_.constants.size(); ++i) check_constant(i);
         for (const KernelCode& code : program_.kernels) check_kernel(code.kir);
         std::set<std::string_view> names;
         for (const Entry& entry : program_.entries) {
             if (!names.insert(entry.name).second) fail("entry '{}' appears twice", entry.name);
+            entry_ = &entry;
             place_ = fmt::format("entry '{}'", entry.name);
-            for (TensorId id : entry.inputs) check_table(id, "input");
-            for (TensorId id : entry.outputs) check_table(id, "output");
+            check_table(entry.inputs, "input");
+            check_table(entry.outputs, "output");
             check_items(entry.body, 0);
         }
         if (count_ == 0) return {};
@@ -67,7 +72,17 @@ private:
             fail("{}: bytes [{}, +{}) end behind segment {} of {} bytes", what, offset, bytes, segment.value, size);
             return false;
         }
+        check_ring_use(segment);
         return true;
+    }
+
+    // The slots of a ring go by the runs of one entry.
+    void check_ring_use(SegmentId segment) {
+        if (entry_ == nullptr || program_.segment(segment).slots <= 1) return;
+        const Entry*& user = ring_users_.try_emplace(segment.value, entry_).first->second;
+        if (user == entry_) return;
+        fail("{}: uses ring segment {} of entry '{}'", place_, segment.value, user->name);
+        user = entry_;  // once is enough
     }
 
     void check_segment(size_t index) {
@@ -76,6 +91,9 @@ private:
             fail("segment {}: {} bytes, the device's limit is {}", index, s.bytes, caps_.max_segment_bytes);
         if (s.bytes % allocation_alignment)
             fail("segment {}: {} bytes is no multiple of {}", index, s.bytes, allocation_alignment);
+        if (s.slots == 0) fail("segment {}: a ring of no slots", index);
+        if (s.slots > 1 && s.kind != SegmentKind::io)
+            fail("segment {}: a ring of {} slots of kind {}; only io has rings", index, s.slots, to_string(s.kind));
     }
 
     void check_tensor(size_t index) {
@@ -90,6 +108,29 @@ private:
         }
         if (std::optional<uint64_t> size = element_bytes(t.dtype); size && elements * *size != t.bytes)
             fail("{}: {} bytes, but {}[{}] has {}", what, t.bytes, t.dtype, fmt::join(t.dims, ","), elements * *size);
+    }
+
+    // Per-step tensors lie in io, in segments of their own; and what is not per step in no ring.
+    void check_rings() {
+        std::map<uint32_t, bool> per_step;  // of a segment
+        for (const ProgramTensor& t : program_.tensors) {
+            if (t.segment.value >= program_.segments.size()) continue;
+            const Segment& s = program_.segment(t.segment);
+            if (t.per_step && s.kind != SegmentKind::io)
+                fail("tensor '{}': per step, but in segment {} of kind {}", t.name, t.segment.value, to_string(s.kind));
+            if (!t.per_step && s.slots > 1)
+                fail("tensor '{}': not per step, but in ring segment {}", t.name, t.segment.value);
+            else if (per_step.try_emplace(t.segment.value, t.per_step).first->second != t.per_step)
+                fail("tensor '{}': segment {} holds tensors per step and others", t.name, t.segment.value);
+        }
+    }
+
+    void check_state_names() {
+        std::set<std::string_view> names;
+        for (const ProgramTensor& t : program_.tensors) {
+            if (t.segment.value >= program_.segments.size() || program_.segment(t.segment).kind != SegmentKind::state) continue;
+            if (!names.insert(t.name).second) fail("state tensor '{}' appears twice", t.name);
+        }
     }
 
     void check_constant(size_t index) {
@@ -126,8 +167,21 @@ private:
             fail("{}: needs subgroups of {}, which the device cannot promise", what, wanted);
     }
 
-    void check_table(TensorId id, const char* table) {
-        if (id.value >= program_.tensors.size()) fail("{}: {} tensor {} does not exist", place_, table, id.value);
+    void check_table(const std::vector<TensorId>& ids, const char* table) {
+        std::set<std::string_view> names;
+        for (TensorId id : ids) {
+            if (id.value >= program_.tensors.size()) {
+                fail("{}: {} tensor {} does not exist", place_, table, id.value);
+                continue;
+            }
+            const ProgramTensor& t = program_.tensor(id);
+            if (!names.insert(t.name).second) fail("{}: {} '{}' appears twice", place_, table, t.name);
+            if (t.segment.value >= program_.segments.size()) continue;  // reported with the tensor
+            check_ring_use(t.segment);
+            if (const SegmentKind kind = program_.segment(t.segment).kind; kind != SegmentKind::io && kind != SegmentKind::state)
+                fail("{}: {} '{}' lies in segment {} of kind {}, out of the host's reach", place_, table, t.name, t.segment.value,
+                     to_string(kind));
+        }
     }
 
     void check_items(const std::vector<Item>& items, int depth) {
@@ -135,8 +189,30 @@ private:
         for (const Item& item : items) {
             if (const Dispatch* d = std::get_if<Dispatch>(&item)) check_dispatch(*d);
             if (const Copy* c = std::get_if<Copy>(&item)) check_copy(*c);
-            if (const Repeat* r = std::get_if<Repeat>(&item)) check_items(r->body, depth + 1);
+            if (const Repeat* r = std::get_if<Repeat>(&item)) check_repeat(*r, depth);
         }
+    }
+
+    // The body may read its counter, never write it: the device counts on the host's side and would overwrite what it finds.
+    void check_repeat(const Repeat& r, int depth) {
+        counters_.push_back(r.counter ? &*r.counter : nullptr);
+        if (r.counter) check_counter(*r.counter);
+        check_items(r.body, depth + 1);
+        counters_.pop_back();
+    }
+
+    void check_counter(const BindingWindow& w) {
+        const std::string what = place_ + ", counter of a repeat";
+        if (w.bytes != 4 || w.offset % 4) fail("{}: bytes [{}, +{}) are not one word", what, w.offset, w.bytes);
+        if (check_range(what, w.segment, w.offset, w.bytes)) check_written(what, w, counters_.size() - 1);
+    }
+
+    // `w` is written by an item within the first `depth` of the repeats around it.
+    void check_written(std::string_view what, const BindingWindow& w, size_t depth) {
+        if (program_.segment(w.segment).kind == SegmentKind::constant)
+            fail("{}: writes constant segment {}", what, w.segment.value);
+        for (size_t i = 0; i < depth; ++i)
+            if (counters_[i] != nullptr && overlap(*counters_[i], w)) fail("{}: writes the counter of a repeat around it", what);
     }
 
     void check_dispatch(const Dispatch& d) {
@@ -157,6 +233,22 @@ private:
                 if ((a.access != kir::Access::read || b.access != kir::Access::read) && overlap(a, b))
                     fail("{}: bindings '{}' and '{}' overlap and one is written", what, k.bindings[j].name, k.bindings[i].name);
             }
+        if (d.groups_from) check_groups_from(what, d, k);
+    }
+
+    // Where hazards go by buffer, no buffer is both the source of the counts and written in one dispatch.
+    void check_groups_from(const std::string& dispatch, const Dispatch& d, const kir::Kernel& k) {
+        const BindingWindow& w = *d.groups_from;
+        const std::string what = dispatch + ", workgroup counts";
+        if (w.bytes != 12 || w.offset % 4) fail("{}: bytes [{}, +{}) are not three words", what, w.offset, w.bytes);
+        if (!check_range(what, w.segment, w.offset, w.bytes)) return;
+        const bool whole_buffer = caps_.hazard == HazardKind::per_buffer;
+        for (size_t i = 0; i < d.bindings.size(); ++i) {
+            const BindingWindow& b = d.bindings[i];
+            if (b.access == kir::Access::read || !(whole_buffer ? b.segment == w.segment : overlap(b, w))) continue;
+            fail("{}: binding '{}' of the same dispatch writes {}", what, k.bindings[i].name,
+                 whole_buffer ? "in their segment" : "them");
+        }
     }
 
     void check_binding(std::string_view dispatch, const BindingWindow& w, const kir::Binding& binding) {
@@ -173,8 +265,7 @@ private:
         if (binding.elements > w.bytes / element)
             fail("{}: the kernel touches {} elements of {} bytes, the window has {} bytes", what, binding.elements, element,
                  w.bytes);
-        if (w.access != kir::Access::read && program_.segment(w.segment).kind == SegmentKind::constant)
-            fail("{}: writes constant segment {}", what, w.segment.value);
+        if (w.access != kir::Access::read) check_written(what, w, counters_.size());
     }
 
     void check_copy(const Copy& c) {
@@ -186,12 +277,14 @@ private:
             fail("{}: sizes and offsets must be multiples of 4 and sizes above zero", what);
         if (!source_usable || !target_usable) return;
         if (overlap(c.source, c.target)) fail("{}: source and target overlap", what);
-        if (program_.segment(c.target.segment).kind == SegmentKind::constant)
-            fail("{}: writes constant segment {}", what, c.target.segment.value);
+        check_written(what + " target", c.target, counters_.size());
     }
 
     const Program& program_;
     const Caps& caps_;
+    const Entry* entry_ = nullptr;                 // whose items are being checked
+    std::vector<const BindingWindow*> counters_;   // of the repeats around the item; null for one without
+    std::map<uint32_t, const Entry*> ring_users_;  // of a ring segment
     std::string place_, text_;
     size_t count_ = 0;
 };
