@@ -4,6 +4,7 @@
 #include "darner/emit/spirv.h"
 #include "darner/emit/wgsl.h"
 #include "darner/graph/verify.h"
+#include "darner/runtime/caps_override.h"
 #include "darner/runtime/devices.h"
 #include "darner/runtime/session.h"
 #include "darner/transform/transform.h"
@@ -65,7 +66,8 @@ Result<Session> compile(const Module& module, const CompileOptions& options) {
         TRY(std::unique_ptr<Device> opened, open_device(options.device));
         device = std::move(opened);
     }
-    const Caps caps = options.restrict_caps ? options.restrict_caps(device->caps()) : device->caps();
+    const Caps wanted = options.restrict_caps ? options.restrict_caps(device->caps()) : device->caps();
+    TRY(const Caps caps, lower_caps_by_environment(wanted));
     TRY(Program compiled, compile_program(module, caps, options.plan));
     const auto program = std::make_shared<const Program>(std::move(compiled));
     TRY(std::unique_ptr<Executable> executable, device->load(program));
