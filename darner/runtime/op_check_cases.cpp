@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -71,8 +72,7 @@ void add_map_case(const OpDef& op, DType dtype, const Dims& dims, Domain domain,
     for (const auto& [name, value] : c.attrs)
         if (const DType* target = std::get_if<DType>(&value))
             c.smooth = c.smooth && (*target == DType::f32 || *target == DType::f64);
-    for (const std::string_view name : absolute_below_one)
-        if (op.name == name) c.absolute_from = 1;
+    c.absolute_from = absolute_below(op);
     if (!accepts(op, c)) {
         c.operands[0].type.dtype = DType::boolean;
         if (!accepts(op, c)) return;
@@ -389,6 +389,11 @@ constexpr Generator generators[] = {
 };
 
 }  // namespace
+
+double absolute_below(const OpDef& op) {
+    return std::find(std::begin(absolute_below_one), std::end(absolute_below_one), op.name) == std::end(absolute_below_one) ? 0
+                                                                                                                            : 1;
+}
 
 std::string OpCase::label() const {
     std::string text;

@@ -39,6 +39,8 @@ struct OpCase {
     std::string label() const;
 };
 
+// The magnitude below which the op's ULP bound is absolute, as docs/ops.md says; 0: nowhere.
+double absolute_below(const OpDef& op);
 // Empty: nobody wrote cases for this op.
 std::vector<OpCase> op_cases(const OpDef& op);
 Tensor case_values(const CaseOperand& operand, size_t number, double magnitude);

@@ -3,6 +3,7 @@
 #include "darner/runtime/perturb.h"
 
 #include "darner/graph/builder.h"
+#include "darner/runtime/op_check_cases.h"
 #include "darner/transform/transform.h"
 
 #include <algorithm>
@@ -94,7 +95,8 @@ Result<std::vector<double>> own_error(const Call& call, const Call& evaluated, s
     if (!is_float(dtype)) return error;
     const bool is_sum = sums(op), inexact = is_sum || op.ulp > 0;
     if (op.ulp > 0)
-        for (size_t i = 0; i < error.size(); ++i) error[i] = op.ulp * 0x1p-23 * std::fabs(value.real[i]);
+        for (size_t i = 0; i < error.size(); ++i)
+            error[i] = op.ulp * 0x1p-23 * std::max(std::fabs(value.real[i]), absolute_below(op));
     if (is_sum) {
         TRY(const Tensor size, magnitudes(evaluated, operands));
         for (size_t i = 0; i < error.size(); ++i) error[i] += 0x1p-24 * size.real[i];

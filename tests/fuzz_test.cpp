@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// Random graphs from gradients to devices, against the f64 reference. DARNER_FUZZ=N sets how many (20,000 for a long run),
+// DARNER_FUZZ_FROM=SEED where they start. A failure is shrunk and printed as text with its seed.
+#include "darner/graph/text.h"
+#include "tests/fuzz_check.h"
+#include "tests/fuzz_graphs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace darner::test {
+namespace {
+
+uint64_t number_in(const char* variable, uint64_t otherwise) {
+    const char* text = std::getenv(variable);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+constexpr uint64_t graphs_in_ci = 300;
+uint64_t graph_count() { return number_in("DARNER_FUZZ", graphs_in_ci); }
+uint64_t first_seed() { return number_in("DARNER_FUZZ_FROM", 0); }
+
+// The same seed with fewer nodes and smaller dims where that still fails, then the graph itself made smaller.
+std::string report(uint64_t seed, const std::function<FuzzResult(const Graph&, const NamedTensors&)>& check,
+                   const std::string& first) {
+    const auto fails = [&](const Graph& graph, const NamedTensors& leaves) {
+        return check(graph, leaves).verdict == Verdict::bad;
+    };
+    FuzzCase start = *random_case({seed});
+    for (const int nodes : {2, 4, 8, 12})
+        for (const int64_t extent : {2, 3, 7, 31}) {
+            const auto smaller = random_case({seed, nodes, extent});
+            if (!smaller || smaller->graph.nodes.size() >= start.graph.nodes.size()) continue;
+            if (fails(smaller->graph, smaller->leaves)) start = *smaller;
+        }
+    const Shrunk small = shrink(start.graph, start.leaves, fails);
+    std::string values;
+    for (const auto& [name, tensor] : small.leaves) {
+        if (small.graph.find_input(name) == nullptr && small.graph.find_param(name) == nullptr) continue;
+        std::vector<double> elements;
+        for (int64_t i = 0; i < std::min<int64_t>(tensor.count(), 64); ++i) elements.push_back(tensor.at(i));
+        values += fmt::format("# {} = {}{}\n", name, elements, tensor.count() > 64 ? " and more" : "");
+    }
+    return fmt::format("seed {} (DARNER_FUZZ=1 DARNER_FUZZ_FROM={}): {}\nshrunk: {}\n{}{}", seed, seed, first,
+                       check(small.graph, small.leaves).text, to_text(small.graph), values);
+}
+
+class Fuzz : public testing::Test {
+protected:
+    // Checks each graph; at most `most_failures` are shrunk and printed. Too many unsuitable graphs would be an idle test.
+    template <class Check>
+    void run(uint64_t stride, const Check& check) {
+        constexpr int most_failures = 5;
+        uint64_t checked = 0, unsuitable = 0;
+        int failures = 0;
+        std::map<std::string, int> reasons;
+        for (uint64_t seed = first_seed(); seed < first_seed() + graph_count(); seed += stride) {
+            const auto drawn = random_case({seed});
+            ASSERT_TRUE(drawn) << "seed " << seed << ": " << drawn.error().text();
+            for (const auto& one : check(seed)) {
+                const FuzzResult result = one(drawn->graph, drawn->leaves);
+                ++checked;
+                if (result.verdict == Verdict::unsuitable) {
+                    ++unsuitable;
+                    ++reasons[result.text.substr(0, result.text.find(':'))];
+                    break;
+                }
+                if (result.verdict != Verdict::bad) continue;
+                ADD_FAILURE() << report(seed, one, result.text);
+                if (++failures == most_failures) return;
+                break;
+            }
+        }
+        std::string why;
+        for (const auto& [reason, count] : reasons) why += fmt::format(" {} {}", count, reason);
+        RecordProperty("checked", static_cast<int>(checked));
+        fmt::print("{} checks, {} unsuitable:{}\n", checked, unsuitable, why);
+        EXPECT_LE(unsuitable * 3, checked) << why;
+    }
+};
+
+using Check = std::function<FuzzResult(const Graph&, const NamedTensors&)>;
+
+TEST_F(Fuzz, DevicesAgreeWithTheReference) {
+    setenv("DARNER_POISON", "1", 1);
+    const std::vector<DeviceCase> all = device_cases();
+    run(1, [&](uint64_t seed) {
+        // The full checks of the interpreter each time; another of the devices in turn.
+        std::vector<Check> checks;
+        for (const size_t i : {size_t{0}, 1 + static_cast<size_t>(seed % (all.size() - 1))})
+            checks.emplace_back(
+                [&all, i](const Graph& g, const NamedTensors& leaves) { return fuzz_on_device(g, leaves, all[i]); });
+        return checks;
+    });
+}
+
+TEST_F(Fuzz, GradientsAreThoseOfCentralDifferences) {
+    run(2, [](uint64_t) { return std::vector<Check>{fuzz_gradients}; });
+}
+
+TEST_F(Fuzz, EveryOpIsDrawn) {
+    std::set<std::string> missing;
+    for (const OpDef* op : op_registry().all()) missing.emplace(op->name);
+    for (uint64_t seed = 0; seed < graphs_in_ci; ++seed) {
+        const auto drawn = random_case({seed});
+        ASSERT_TRUE(drawn) << drawn.error().text();
+        for (const std::string& op : drawn->ops) missing.erase(op);
+    }
+    EXPECT_TRUE(missing.empty()) << fmt::format("{}", fmt::join(missing, ", "));
+}
+
+}  // namespace
+}  // namespace darner::test
