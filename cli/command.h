@@ -21,6 +21,7 @@ struct CommandLine {
     CommandLine();
     CLI::App app{"darner compiles a neural network once and trains or runs it on any GPU.", "darner"};
     Run chosen;
+    int exit_code = 0;  // of a run without an error
 
     // A subcommand that only groups others ("op", "train").
     CLI::App& add_group(std::string name, std::string description);
@@ -31,6 +32,7 @@ struct CommandLine {
 
 void add_devices(CommandLine& line);
 void add_train(CommandLine& line);
+void add_eval(CommandLine& line);
 void add_run(CommandLine& line);
 void add_grad(CommandLine& line);
 void add_op(CommandLine& line);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The darner command. It parses the command line, runs one subcommand and turns its Result into an exit code: 0 on success,
-// 1 on any error. Parse errors read like all other errors: one line, and a hint with the nearest word where one is near.
+// 1 on any error, 130 when Ctrl-C ended it. Parse errors read like all other errors: one line, and a hint with the nearest word where one is near.
 #include "cli/command.h"
 #include "darner/base/nearest.h"
 
@@ -86,10 +86,12 @@ Result<void> check_output() {
     return {};
 }
 
-Result<void> run(int argc, char** argv) {
+// The exit code.
+Result<int> run(int argc, char** argv) {
     CommandLine line;
     add_devices(line);
     add_train(line);
+    add_eval(line);
     add_run(line);
     add_grad(line);
     add_op(line);
@@ -99,7 +101,8 @@ Result<void> run(int argc, char** argv) {
         line.app.parse(argc, argv);
     } catch (const CLI::Success& asked) {  // --help or --version
         line.app.exit(asked);
-        return check_output();
+        TRY(check_output());
+        return 0;
     } catch (const CLI::ParseError& error) {
         TRY(check_left_over(command));
         return with_hint(invalid(fmt::format("{}: {}", full_name(command), error.what())), help_hint(command));
@@ -107,7 +110,8 @@ Result<void> run(int argc, char** argv) {
     TRY(check_left_over(command));
     CHECK(line.chosen != nullptr, "a command without a function");
     TRY(line.chosen());
-    return check_output();
+    TRY(check_output());
+    return line.exit_code;
 }
 
 // What a failed allocation or a failed write throws through the library, which itself throws nothing.
@@ -131,8 +135,8 @@ void hold_standard_streams() {
 int main(int argc, char** argv) {
     darner::cli::hold_standard_streams();
     try {
-        const darner::Result<void> result = darner::cli::run(argc, argv);
-        if (result) return 0;
+        const darner::Result<int> result = darner::cli::run(argc, argv);
+        if (result) return *result;
         darner::cli::print_error(result.error());
     } catch (const std::exception& failure) {
         darner::cli::print_error(darner::cli::describe(failure));

@@ -3,6 +3,7 @@
 #include "darner/base/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -126,14 +127,47 @@ Result<void> sync_folder(const std::string& folder) {
     return system_error(folder, "sync the folder");
 }
 
+// What a write to `path` replaces: behind symbolic links, so that a link stays one.
+std::string target_of(const std::string& path) {
+    std::error_code failure;
+    const std::string resolved = std::filesystem::canonical(path, failure).string();
+    return failure ? path : resolved;
+}
+
+// A lock lives as long as its writer: it tells a temporary file in use from one that a killed process left. Where the file
+// system has no locks, none is ever taken for left.
+bool lock(int file) { return ::flock(file, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
+
+// Between creating and locking, remove_leftovers() may have taken the file away.
+bool lock_own(int file) {
+    struct stat status;
+    return lock(file) && ::fstat(file, &status) == 0 && status.st_nlink > 0;
+}
+
+// NAME.PROCESS-COUNT.tmp, as create_beside() makes it.
+bool is_temporary_of(std::string_view name, std::string_view file) {
+    if (!file.starts_with(name) || !file.ends_with(".tmp") || file.size() < name.size() + 5 || file[name.size()] != '.')
+        return false;
+    const std::string_view numbers = file.substr(name.size() + 1, file.size() - name.size() - 5);
+    const size_t dash = numbers.find('-');
+    if (dash == 0 || dash >= numbers.size() - 1) return false;
+    return numbers.substr(0, dash).find_first_not_of("0123456789") == std::string_view::npos &&
+           numbers.substr(dash + 1).find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // A fresh file beside the target: no other process or thread uses the name.
 Result<int> create_beside(const std::string& target, std::string& temporary) {
     static std::atomic<uint32_t> counter = 0;
     for (int attempt = 0; attempt < 100; ++attempt) {
         temporary = fmt::format("{}.{}-{}.tmp", target, ::getpid(), counter++);
         const int descriptor = open_retrying(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL, 0666);
-        if (descriptor >= 0) return descriptor;
-        if (errno != EEXIST) break;
+        if (descriptor >= 0 && lock_own(descriptor)) return descriptor;
+        if (descriptor >= 0) {
+            ::close(descriptor);
+            ::unlink(temporary.c_str());
+        } else if (errno != EEXIST) {
+            break;
+        }
     }
     return system_error(target, "create a file in its folder");
 }
@@ -203,10 +237,7 @@ Result<void> write_file(const std::string& path, std::span<const std::span<const
         return write_all(file.get(), path, pieces);
     }
 
-    // Through symbolic links, so that a link stays one.
-    std::error_code failure;
-    const std::string resolved = exists ? std::filesystem::canonical(path, failure).string() : path;
-    const std::string target = failure ? path : resolved;
+    const std::string target = exists ? target_of(path) : path;
     std::string temporary;
     TRY(const int descriptor, create_beside(target, temporary));
     Result<void> written = write_temporary(descriptor, path, exists ? &status : nullptr, pieces);
@@ -225,6 +256,20 @@ Result<void> write_file(const std::string& path, std::span<const std::byte> byte
 
 Result<void> write_text_file(const std::string& path, std::string_view text) {
     return write_file(path, std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void remove_leftovers(const std::string& path) {
+    const std::filesystem::path target = target_of(path);
+    const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : ".";
+    std::error_code failure;
+    std::vector<std::string> candidates;
+    for (auto it = std::filesystem::directory_iterator(folder, failure); !failure && it != std::filesystem::end(it);
+         it.increment(failure))
+        if (is_temporary_of(target.filename().string(), it->path().filename().string())) candidates.push_back(it->path());
+    for (const std::string& candidate : candidates) {
+        const Descriptor file(open_retrying(candidate.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK));
+        if (file.get() >= 0 && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(candidate.c_str());
+    }
 }
 
 Result<void> make_folder(const std::string& path) {

@@ -48,6 +48,10 @@ Result<void> write_file(const std::string& path, std::span<const std::span<const
 Result<void> write_file(const std::string& path, std::span<const std::byte> bytes);
 Result<void> write_text_file(const std::string& path, std::string_view text);
 
+// Removes the temporary files that writers of `path` left in its folder when they were killed. A writer still at work, in any
+// process, keeps its own.
+void remove_leftovers(const std::string& path);
+
 // Creates a folder and those above it; it is no error if they exist.
 Result<void> make_folder(const std::string& path);
 

@@ -27,9 +27,14 @@ Value data_param(Builder& b, const ResidentSet& set, std::string_view name, Type
     return b.param(fmt::format("{}.{}", set.prefix, name), std::move(type), {.trainable = false, .role = Role::data});
 }
 
-Value counter(Builder& b, const ResidentSet& set, std::string_view name) {
-    return b.param(fmt::format("{}.{}", set.prefix, name), u32(),
-                   {.init = b.constant(u32(), 0.0), .trainable = false, .role = Role::counter});
+// A param of the set's that starts as zeros.
+Value statistic(Builder& b, const ResidentSet& set, std::string_view name, Type type, Role role = Role::statistic) {
+    const Value zeros = b.constant(type, 0.0);
+    return b.param(fmt::format("{}.{}", set.prefix, name), std::move(type), {.init = zeros, .trainable = false, .role = role});
+}
+
+Value loss_sum(Builder& b) {
+    return b.param("loss_sum", f32(), {.init = b.constant(f32(), 0.0), .trainable = false, .role = Role::statistic});
 }
 
 // Positions of the batch's examples among the epoch's.
@@ -60,19 +65,28 @@ LabelledBatch training_batch(Builder& b, const ResidentSet& set, int64_t batch, 
 void accumulate_loss(Builder& b, Value loss, const LabelledBatch& batch, Where where) {
     const Builder::Place place = b.place(where);
     if (b.failed()) return;
-    const Value sum = b.param("loss_sum", f32(), {.init = b.constant(f32(), 0.0), .trainable = false, .role = Role::statistic});
+    const Value sum = loss_sum(b);
     const Value first = eq(batch.epoch_step, b.constant(u32(), 0.0));
     b.update(sum, select(first, loss, sum + loss));
 }
 
 int64_t evaluation_steps(const ResidentSet& set, int64_t batch) { return (set.count + batch - 1) / batch; }
 
-Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::function<Value(Value)>& logits, Where where) {
+Result<Graph> loss_report_graph(Where where) {
+    Builder b("report");
+    const Builder::Place place = b.place(where);
+    b.output_per_step("loss_sum_so_far", loss_sum(b));
+    return b.finish();
+}
+
+Result<Graph> evaluation_graph(const ResidentSet& set, int64_t batch, int64_t classes, const std::function<Value(Value)>& logits,
+                               Where where) {
     Builder b("eval");
     std::optional<Builder::Place> place(std::in_place, b, where);
     // Counts within one batch are summed in f32, which is exact up to 2^24.
     if (!check_batch(b, set, batch, int64_t{1} << 24)) return b.error();
-    const Value run = counter(b, set, "batch"), correct = counter(b, set, "correct");
+    const Value run = statistic(b, set, "batch", u32(), Role::counter);
+    const Value correct = statistic(b, set, "correct", u32({classes})), total_loss = statistic(b, set, "loss_sum", f32());
     const Value position = positions(b, run, batch);
     LabelledBatch examples;
     examples.epoch_step = run;
@@ -82,9 +96,13 @@ Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::f
     const Value scores = logits(examples.inputs);
     place.emplace(b, where);
     const Value right = logical_and(eq(argmax(scores), examples.labels), examples.valid);
-    const Value count = cast(sum(cast(right, DType::f32)), DType::u32);
+    const Value of_class = eq(reshape(examples.labels, {batch, 1}), b.iota(i32({1, classes}), 1));
+    const Value count = cast(sum(cast(logical_and(of_class, reshape(right, {batch, 1})), DType::f32), {0}), DType::u32);
+    const Value losses = cross_entropy(scores, examples.labels, "none");
+    const Value loss = sum(select(examples.valid, losses, b.constant(f32({batch}), 0.0)));
     const Value first = eq(run, b.constant(u32(), 0.0));
     b.update(correct, select(first, count, correct + count));
+    b.update(total_loss, select(first, loss, total_loss + loss));
     b.update(run, rem(run + 1.0, b.constant(u32(), static_cast<double>(evaluation_steps(set, batch)))));
     return b.finish();
 }

@@ -31,10 +31,15 @@ LabelledBatch training_batch(Builder& builder, const ResidentSet& set, int64_t b
 // The mean of `loss` over an epoch: adds a param `loss_sum` f32[] of role statistic that starts anew with each epoch.
 void accumulate_loss(Builder& builder, Value loss, const LabelledBatch& batch, Where where = Where::here());
 
-// The graph `eval`, which counts right answers in PREFIX.correct u32[], a batch of the set at each run. PREFIX.batch u32[]
-// counts the runs; after evaluation_steps() of them it is 0 again, and the next run starts a new count.
-Result<Graph> accuracy_graph(const ResidentSet& set, int64_t batch, const std::function<Value(Value inputs)>& logits,
-                             Where where = Where::here());
+// The graph `report`: an output `loss_sum_so_far` per step, so that the sum after one submit can be read while the next one
+// runs.
+Result<Graph> loss_report_graph(Where where = Where::here());
+
+// The graph `eval`, which takes a batch of the set at each run: PREFIX.correct u32[classes] counts the right answers of each
+// class, PREFIX.loss_sum f32[] sums the cross entropies, PREFIX.batch u32[] counts the runs. After evaluation_steps() of them
+// it is 0 again, and the next run starts new sums.
+Result<Graph> evaluation_graph(const ResidentSet& set, int64_t batch, int64_t classes,
+                               const std::function<Value(Value inputs)>& logits, Where where = Where::here());
 int64_t evaluation_steps(const ResidentSet& set, int64_t batch);
 
 }  // namespace darner

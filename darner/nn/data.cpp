@@ -95,13 +95,16 @@ Result<LabelledImages> make_labelled_images(Array images, Array labels, int64_t 
 }
 
 Result<LabelledDataSet> load_fashion_mnist(const std::string& folder) {
-    constexpr int64_t classes = 10;
-    TRY(LabelledImages train, read_part(folder, "train", classes));
-    TRY(LabelledImages test, read_part(folder, "t10k", classes));
+    TRY(LabelledImages train, read_part(folder, "train", fashion_mnist_classes));
+    TRY(LabelledImages test, load_fashion_mnist_test(folder));
     if (train.features() != test.features())
         return invalid(fmt::format("[data] training images have {} pixels, test images {}", train.features(), test.features()),
                        folder);
-    return LabelledDataSet{std::move(train), std::move(test), classes};
+    return LabelledDataSet{std::move(train), std::move(test), fashion_mnist_classes};
+}
+
+Result<LabelledImages> load_fashion_mnist_test(const std::string& folder) {
+    return read_part(folder, "t10k", fashion_mnist_classes);
 }
 
 }  // namespace darner

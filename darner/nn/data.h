@@ -28,6 +28,10 @@ inline constexpr const char* default_fashion_mnist_folder = "/usr/share/datasets
 // The four IDX files of Fashion-MNIST (or MNIST) in a folder, each with or without ".gz".
 Result<LabelledDataSet> load_fashion_mnist(const std::string& folder = default_fashion_mnist_folder);
 
+// Only the two files of the test images.
+Result<LabelledImages> load_fashion_mnist_test(const std::string& folder = default_fashion_mnist_folder);
+inline constexpr int64_t fashion_mnist_classes = 10;
+
 // The same images and labels as a set of its own; errors name `where`. Takes images of any rank from 2 on.
 Result<LabelledImages> make_labelled_images(Array images, Array labels, int64_t classes, const std::string& where);
 

@@ -113,18 +113,22 @@ TEST(Batches, InputsAreStandardised) {
     EXPECT_NEAR(x.at(1), 2, 1e-6);
 }
 
-TEST(Batches, AccuracyCountsEachExampleOnce) {
+TEST(Batches, EvaluationCountsEachExampleOnce) {
     // The logits are the pixels themselves, so an answer is right where the label's pixel is the brightest.
     const ResidentSet set{"eval", 5, 3};
     std::vector<Graph> graphs;
-    graphs.push_back(ok(accuracy_graph(set, 2, [](Value x) { return x; })));
+    graphs.push_back(ok(evaluation_graph(set, 2, 3, [](Value x) { return x; })));
     ReferenceSession session(ok(make_module(std::move(graphs))));
     session.write("eval.images", bytes_tensor({5, 3}, {9, 0, 0, 0, 9, 0, 0, 0, 9, 9, 0, 0, 0, 9, 0}));
     session.write("eval.labels", bytes_tensor({5}, {0, 1, 0, 0, 1}));
     ASSERT_EQ(evaluation_steps(set, 2), 3);
+    // Pixels of 9 and 0: the label's is the bright one four times, and a dark one once.
+    const double bright = 9 / 255.0, all = std::log(std::exp(bright) + 2), losses = 5 * all - 4 * bright;
     for (int round = 0; round < 2; ++round) {
         for (int i = 0; i < 3; ++i) session.run("eval");
-        EXPECT_EQ(session.read("eval.correct").at(0), 4) << "round " << round;
+        const Tensor& correct = session.read("eval.correct");
+        EXPECT_EQ(correct.integer, (std::vector<int64_t>{2, 2, 0})) << "round " << round;
+        EXPECT_NEAR(session.read("eval.loss_sum").at(0), losses, 1e-6) << "round " << round;
         EXPECT_EQ(session.read("eval.batch").at(0), 0);
     }
 }
@@ -133,7 +137,7 @@ TEST(Batches, Errors) {
     Builder b;
     training_batch(b, {"data", 5, 2}, 6);
     EXPECT_THAT(b.error().text(), HasSubstr("the batch size is 6, expected 1 to 5"));
-    EXPECT_THAT(accuracy_graph({"eval", 0, 2}, 1, [](Value x) { return x; }).error().text(), HasSubstr("has 0 examples"));
+    EXPECT_THAT(evaluation_graph({"eval", 0, 2}, 1, 2, [](Value x) { return x; }).error().text(), HasSubstr("has 0 examples"));
 }
 
 LabelledDataSet tiny_set() {
@@ -169,15 +173,18 @@ TEST(FashionMnistModule, LearnsATinySet) {
     }
     session.run("eval");
     EXPECT_LT(last, 0.3 * first);
-    EXPECT_GE(session.read("eval.correct").at(0), 18);
+    double correct = 0;
+    for (int64_t c = 0; c < 10; ++c) correct += session.read("eval.correct").at(c);
+    EXPECT_GE(correct, 18);
     EXPECT_TRUE(session.has("0.weight") && session.has("2.bias"));
 }
 
 TEST(FashionMnistModule, WrongOptions) {
     const LabelledDataSet data = tiny_set();
-    const auto error_of = [&](FashionMnistOptions options) { return fashion_mnist_module(options, data).error().text(); };
+    const auto error_of = [&](TrainingSettings options) { return fashion_mnist_module(options, data).error().text(); };
     EXPECT_THAT(error_of({.batch = 41}), HasSubstr("the batch size is 41, expected 1 to 40"));
     EXPECT_THAT(error_of({.epochs = 0, .batch = 1}), HasSubstr("epochs is 0"));
+    EXPECT_THAT(error_of({.batch = 1, .hidden = {4, 0}}), HasSubstr("a hidden layer of 0 outputs"));
     EXPECT_THAT(error_of({.batch = 1, .optimizer = "adma"}), HasSubstr("did you mean \"adam\"?"));
     EXPECT_THAT(error_of({.batch = 1, .learning_rate = -1}), HasSubstr("the learning rate is -1"));
 }

@@ -1,70 +1,35 @@
 // SPDX-License-Identifier: MIT
 // The training loop. Many steps go in one submit: enough for it to last some tens of milliseconds, so that submitting costs
-// nothing, and few enough that progress shows and no driver takes the device for hung. A submit never crosses an epoch. How
-// steps are cut into submits does not change what they compute.
+// nothing, and few enough that progress shows and no driver takes the device for hung. The device always has a submit to
+// go on with while the host reads the loss after an earlier one. A submit never crosses an epoch. How steps are cut into
+// submits does not change what they compute, so a training that goes on from a checkpoint has the bits of one that never
+// stopped.
 #include "darner/nn/trainer.h"
 
 #include "darner/base/files.h"
-#include "darner/base/nearest.h"
+#include "darner/base/hash.h"
 #include "darner/io/safetensors.h"
-#include "darner/nn/batches.h"
-#include "darner/nn/models.h"
-#include "darner/nn/training.h"
-#include "darner/runtime/session.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 
 namespace darner {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr double submit_seconds = 0.075;
 constexpr uint32_t most_steps_per_submit = 4096;
-constexpr uint32_t evaluation_batch = 500;
-constexpr std::string_view test_prefix = "eval";
+constexpr size_t most_submits_in_flight = 1;
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-Result<Optimizer> make_optimizer(const FashionMnistOptions& options) {
-    using Limits = std::numeric_limits<float>;  // the update computes in f32, which flushes what is smaller to zero
-    if (!(options.learning_rate >= Limits::min() && options.learning_rate <= Limits::max()))
-        return invalid(fmt::format("[train] the learning rate is {}, expected a number from {:.3g} to {:.3g}",
-                                   options.learning_rate, Limits::min(), Limits::max()));
-    if (options.optimizer == "sgd") return sgd({.learning_rate = options.learning_rate, .momentum = 0.9});
-    if (options.optimizer == "adam") return adam({.learning_rate = options.learning_rate});
-    if (options.optimizer == "adamw") return adamw({.learning_rate = options.learning_rate});
-    Error error = invalid(fmt::format("[train] there is no optimizer {}: expected sgd, adam or adamw", options.optimizer));
-    error.hint = did_you_mean(options.optimizer, std::vector<std::string>{"sgd", "adam", "adamw"});
-    return error;
-}
-
-// Mean and standard deviation of Fashion-MNIST's training pixels: inputs of mean 0 and variance 1 train faster.
-constexpr double pixel_mean = 0.2860, pixel_deviation = 0.3530;
-
-ResidentSet resident(std::string_view prefix, const LabelledImages& set) {
-    return {std::string(prefix), set.count(), set.features(), pixel_mean, pixel_deviation};
-}
-ResidentSet training_set(const LabelledDataSet& data) { return resident("data", data.train); }
-ResidentSet test_set(const LabelledDataSet& data) { return resident(test_prefix, data.test); }
-
-int64_t test_batch(const LabelledDataSet& data) { return std::min<int64_t>(evaluation_batch, data.test.count()); }
-
-Result<void> check_options(const FashionMnistOptions& options, const LabelledDataSet& data) {
-    if (options.epochs < 1) return invalid("[train] epochs is 0, expected at least 1");
-    if (options.batch < 1 || options.batch > data.train.count())
-        return invalid(fmt::format("[train] the batch size is {}, expected 1 to {}", options.batch, data.train.count()));
-    const uint64_t steps = static_cast<uint64_t>(data.train.count() / options.batch) * options.epochs;
-    if (steps > UINT32_MAX) return invalid(fmt::format("[train] {} steps are more than the step counter holds", steps));
-    return {};
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+    return std::chrono::duration<double>(end - start).count();
 }
 
 // Turns steps into submits of about submit_seconds: by the time of the last one, growing at most fourfold at once because
@@ -74,7 +39,7 @@ public:
     uint32_t steps() const { return steps_; }
     void measured(uint32_t steps, double seconds) {
         const double wanted = seconds > 0 ? steps * submit_seconds / seconds : most_steps_per_submit;
-        const double most = std::min<double>(4.0 * steps_, most_steps_per_submit);
+        const double most = std::min<double>(4.0 * steps, most_steps_per_submit);
         steps_ = static_cast<uint32_t>(std::clamp(wanted, 1.0, most));
     }
 
@@ -82,94 +47,145 @@ private:
     uint32_t steps_ = 1;
 };
 
-template <class T>
-Result<T> read_scalar(Session& session, std::string_view name) {
-    TRY(const Array array, session.read(name));
-    return values_of<T>(array)[0];
-}
-
 Error diverged(uint32_t epoch, std::string_view what) {
     Error error = invalid(fmt::format("training diverged in epoch {}: {} is not finite", epoch, what));
     error.hint = "try a lower --lr";
     return error;
 }
 
+// The epochs of a run that has settings and a session. What it has reached is in `run`.
 class Training {
 public:
-    Training(const FashionMnistOptions& options, const TrainingCallbacks& callbacks, const LabelledDataSet& data,
-             Session& session)
-        : options_(options),
+    Training(Checkpoint& run, const TrainingCallbacks& callbacks, const LabelledDataSet& data, Session& session)
+        : run_(run),
           callbacks_(callbacks),
           data_(data),
           session_(session),
-          steps_per_epoch_(static_cast<uint32_t>(data.train.count() / options.batch)) {}
+          steps_per_epoch_(static_cast<uint32_t>(data.train.count() / run.settings.batch)) {}
 
     Result<void> write_data() {
         TRY(session_.write("data.images", data_.train.images));
         TRY(session_.write("data.labels", data_.train.labels));
-        TRY(session_.write(fmt::format("{}.images", test_prefix), data_.test.images));
-        return session_.write(fmt::format("{}.labels", test_prefix), data_.test.labels);
+        return write_test_images(session_, data_.test);
     }
 
-    Result<EpochReport> epoch(uint32_t index) {
+    // The next epoch; false when the caller wants to stop before its end.
+    Result<bool> epoch(EpochReport& report) {
         const auto count = static_cast<uint32_t>(data_.train.count());
-        const std::vector<int32_t> order = epoch_order(options_.seed, index, count);
+        const std::vector<int32_t> order = epoch_order(run_.settings.seed, run_.epochs_done(), count);
         TRY(session_.write("data.order", make_array<int32_t>({count}, order)));
-        const auto start = std::chrono::steady_clock::now();
-        EpochReport report{.epoch = index + 1};
-        for (uint32_t done = 0; done < steps_per_epoch_;) {
-            const uint32_t steps = std::min(submit_size_.steps(), steps_per_epoch_ - done);
-            const auto submit_start = std::chrono::steady_clock::now();
-            TRY(session_.submit("step", steps));
-            TRY(const float loss_sum, read_scalar<float>(session_, "loss_sum"));
-            submit_size_.measured(steps, seconds_since(submit_start));
-            done += steps;
+        report = {.epoch = run_.epochs_done() + 1};
+        const Clock::time_point start = Clock::now();
+        for (uint32_t submitted = 0, done = 0; done < steps_per_epoch_;) {
+            TRY(const bool wait, fill_queue(submitted));
+            if (!wait) continue;
+            TRY(const float loss_sum, finish_oldest(done));
             // The sum stays what it is once it is not finite: an epoch that diverged need not be finished.
             if (!std::isfinite(loss_sum)) return diverged(report.epoch, "the loss");
             report.train_loss = static_cast<double>(loss_sum) / done;
-            report.seconds = seconds_since(start);
-            report.images_per_second = static_cast<double>(done) * options_.batch / report.seconds;
+            report.seconds = seconds_between(start, last_finish_);
+            report.images_per_second = static_cast<double>(done) * run_.settings.batch / report.seconds;
             show_progress(report, done);
+            if (callbacks_.stop && callbacks_.stop()) return false;
         }
-        TRY(report.test_accuracy, test_accuracy());
-        return report;
+        TRY(const Evaluation evaluation, evaluate(session_, data_.test));
+        report.test_accuracy = evaluation.accuracy;
+        return true;
     }
 
 private:
+    struct Submit {
+        uint32_t steps = 0;
+        Clock::time_point queued;
+    };
+
+    // Queues the epoch's next submit where there is room for it and the oldest one is still at work. True when it is time to
+    // take that one's loss.
+    Result<bool> fill_queue(uint32_t& submitted) {
+        if (in_flight_.size() == most_submits_in_flight || submitted == steps_per_epoch_) return true;
+        const uint32_t steps = std::min(submit_size_.steps(), steps_per_epoch_ - submitted);
+        TRY(session_.submit("step", steps));
+        TRY(session_.submit("report", 1));
+        in_flight_.push_back({steps, Clock::now()});
+        submitted += steps;
+        return false;
+    }
+
+    // The sum of the losses after the oldest submit. Those behind it go on meanwhile.
+    Result<float> finish_oldest(uint32_t& done) {
+        TRY(const Array loss_sum, session_.read("loss_sum_so_far"));
+        const Submit oldest = in_flight_.front();
+        in_flight_.pop_front();
+        const Clock::time_point now = Clock::now();
+        submit_size_.measured(oldest.steps, seconds_between(std::max(oldest.queued, last_finish_), now));
+        last_finish_ = now;
+        done += oldest.steps;
+        return values_of<float>(loss_sum)[0];
+    }
+
     void show_progress(const EpochReport& report, uint32_t done) const {
         if (!callbacks_.progress) return;
         TrainingProgress progress{
-            .epoch = report.epoch, .epochs = options_.epochs, .step = done, .steps_per_epoch = steps_per_epoch_};
+            .epoch = report.epoch, .epochs = run_.settings.epochs, .step = done, .steps_per_epoch = steps_per_epoch_};
         progress.loss = report.train_loss;
         progress.images_per_second = report.images_per_second;
-        const double steps_left = static_cast<double>(options_.epochs - report.epoch + 1) * steps_per_epoch_ - done;
-        progress.seconds_left = steps_left * options_.batch / report.images_per_second;
+        const double steps_left = static_cast<double>(progress.epochs - report.epoch + 1) * steps_per_epoch_ - done;
+        progress.seconds_left = steps_left * run_.settings.batch / report.images_per_second;
         callbacks_.progress(progress);
     }
 
-    Result<double> test_accuracy() {
-        TRY(session_.submit("eval", static_cast<uint32_t>(evaluation_steps(test_set(data_), test_batch(data_)))));
-        TRY(const uint32_t correct, read_scalar<uint32_t>(session_, fmt::format("{}.correct", test_prefix)));
-        return static_cast<double>(correct) / static_cast<double>(data_.test.count());
-    }
-
-    const FashionMnistOptions& options_;
+    const Checkpoint& run_;
     const TrainingCallbacks& callbacks_;
     const LabelledDataSet& data_;
     Session& session_;
     uint32_t steps_per_epoch_;
     SubmitSize submit_size_;
+    std::deque<Submit> in_flight_;
+    Clock::time_point last_finish_ = {};
 };
 
+// --- state ----------------------------------------------------------------------------------------------------------
+
+bool is_saved(const ProgramTensor& tensor) { return !tensor.role.empty() && tensor.role != to_string(Role::data); }
+
+Result<std::map<std::string, Array>> read_state(Session& session) {
+    std::map<std::string, Array> state;
+    for (const ProgramTensor& tensor : session.program().tensors) {
+        if (!is_saved(tensor)) continue;
+        TRY(state[tensor.name], session.read(tensor.name));
+    }
+    return state;
+}
+
+Result<void> write_state(Session& session, const Checkpoint& checkpoint, const std::string& path) {
+    const auto unfit = [&](const std::string& name, std::string_view what) {
+        return invalid(fmt::format("[resume] the checkpoint does not fit this network: {} {}", name, what), path);
+    };
+    size_t known = 0;
+    for (const ProgramTensor& tensor : session.program().tensors) {
+        if (!is_saved(tensor)) continue;
+        const auto found = checkpoint.state.find(tensor.name);
+        if (found == checkpoint.state.end()) return unfit(tensor.name, "is missing");
+        if (Result<void> written = session.write(tensor.name, found->second); !written) {
+            Error error = std::move(written).error();
+            error.where = path;
+            return error;
+        }
+        ++known;
+    }
+    if (known == checkpoint.state.size()) return {};
+    for (const auto& [name, array] : checkpoint.state)
+        if (!session.program().find_state(name).valid()) return unfit(name, "is unknown");
+    return unfit("data", "is not part of one");
+}
+
 // The network's params under PyTorch's names, and nothing else: what load_state_dict() takes.
-Result<Safetensors> model_of(Session& session) {
+Safetensors model_of(const Session& session, const std::map<std::string, Array>& state) {
     Safetensors file;
     file.metadata["format"] = "pt";
-    file.metadata["inputs"] = fmt::format("(pixel / 255 - {}) / {}", pixel_mean, pixel_deviation);
-    for (const ProgramTensor& tensor : session.program().tensors) {
-        if (tensor.role != to_string(Role::param)) continue;
-        TRY(file.tensors[tensor.name], session.read(tensor.name));
-    }
+    file.metadata["inputs"] = fmt::format("(pixel / 255 - {}) / {}", fashion_mnist_mean, fashion_mnist_deviation);
+    for (const ProgramTensor& tensor : session.program().tensors)
+        if (tensor.role == to_string(Role::param)) file.tensors[tensor.name] = state.at(tensor.name);
     return file;
 }
 
@@ -184,74 +200,162 @@ Result<void> check_finite(const Safetensors& model, uint32_t epoch) {
     return {};
 }
 
-// Writes a file of the model's size where the model will be written, and removes it: a folder without write permission or a
-// full disk is found before the training and not after it. A model.safetensors of an earlier training is left as it is.
-Result<void> probe_model_file(const std::string& path, const Safetensors& model) {
-    std::error_code failure;
-    const std::filesystem::file_status status = std::filesystem::status(path, failure);
-    if (std::filesystem::is_directory(status)) return io_error("cannot write the model: a folder has its name", path);
-    const bool exists = std::filesystem::exists(status);
-    if (exists && !std::filesystem::is_regular_file(status)) return {};  // a device or a pipe is written directly
-    // Behind a symbolic link: the link stays and its target is replaced.
-    const std::string target = exists ? std::filesystem::canonical(path, failure).string() : path;
-    const std::string probe = fmt::format("{}.{}.probe", failure || target.empty() ? path : target, ::getpid());
-    Result<void> written = write_safetensors(probe, model);
-    std::filesystem::remove(probe, failure);
-    if (written) return {};
-    Error error = std::move(written).error();
-    error.where = path;
-    return error;
+// --- where a training begins and what it leaves ---------------------------------------------------------------------
+
+std::string data_in_words(const LabelledDataSet& data) {
+    Hasher hasher;
+    for (const Array* array : {&data.train.images, &data.train.labels, &data.test.images, &data.test.labels})
+        hasher.add(std::string_view(reinterpret_cast<const char*>(array->data.data()), array->data.size()));
+    return fmt::format("{} training and {} test images of {} pixels, hash {:016x}", data.train.count(), data.test.count(),
+                       data.train.features(), hasher.value());
+}
+
+bool same_folder(const std::string& a, const std::string& b) {
+    std::error_code ignored;
+    return a == b || std::filesystem::equivalent(a, b, ignored);
+}
+
+// The files of a training, and what stands in them.
+class Output {
+public:
+    explicit Output(const std::string& folder) : file_(folder) {}
+
+    bool wanted() const { return !file_.folder().empty(); }
+    CheckpointFile& file() { return file_; }
+    std::string model_path() const { return file_.folder() + "/model.safetensors"; }
+
+    // Another training's unfinished work is kept; a folder that cannot be written is found before the training, not after it.
+    Result<void> prepare(bool resumed_here, std::vector<std::string>& notes) {
+        TRY(make_folder(file_.folder()));
+        std::error_code ignored;
+        if (std::filesystem::is_directory(model_path(), ignored))
+            return io_error("cannot write the model: a folder has its name", model_path());
+        file_.remove_leftovers();
+        if (resumed_here) return {};
+        TRY(const std::string aside, file_.set_aside_unfinished());
+        if (!aside.empty())
+            notes.push_back(
+                fmt::format("an unfinished training was in {0}; its checkpoint is in {1} now: go on with it by "
+                            "--resume {1}",
+                            file_.folder(), aside));
+        return {};
+    }
+
+    Result<void> save(const Checkpoint& run) {
+        TRY(file_.write(run));
+        saved_ = run.epochs_done();
+        return {};
+    }
+
+    // "epochs 1 to 3 are kept in DIR: …"
+    std::string way_on() const {
+        if (!saved_) return {};
+        const std::string kept = *saved_ == 0   ? "no epoch was finished"
+                                 : *saved_ == 1 ? "epoch 1 is kept"
+                                                : fmt::format("epochs 1 to {} are kept", *saved_);
+        return fmt::format("{}; go on with: darner train {} --resume {}", kept, fashion_mnist_task, file_.folder());
+    }
+
+    Error with_way_on(Error error) const {
+        if (error.hint.empty()) error.hint = way_on();
+        return error;
+    }
+
+private:
+    CheckpointFile file_;
+    std::optional<uint32_t> saved_;  // the epochs of the checkpoint that this run has written
+};
+
+// At the first epoch with the settings given, or where the checkpoint of `resumed` stands.
+Result<Checkpoint> beginning(const FashionMnistOptions& options, CheckpointFile& resumed, std::vector<std::string>& notes) {
+    Checkpoint run;
+    run.task = fashion_mnist_task;
+    run.settings = settings_of(options.choices);
+    if (options.resume_folder.empty()) return run;
+    TRY(run, resumed.read(run.task));
+    TRY(const TrainingSettings settings, resumed_settings(run, options.choices));
+    run.settings = settings;
+    const uint32_t done = run.epochs_done();
+    run.settings.epochs = std::max(run.settings.epochs, done);
+    if (resumed.damage())
+        notes.push_back(fmt::format("{} is damaged ({}): going on from the checkpoint of the epoch before it, {}", resumed.path(),
+                                    resumed.damage()->message, resumed.previous_path()));
+    if (done < run.settings.epochs)
+        notes.push_back(fmt::format("going on from {}: {} of {} epochs are done, epoch {} starts from its beginning",
+                                    resumed.folder(), done, run.settings.epochs, done + 1));
+    return run;
+}
+
+Result<void> check_data(Checkpoint& run, const LabelledDataSet& data, const FashionMnistOptions& options) {
+    const std::string now = data_in_words(data);
+    if (!options.resume_folder.empty() && run.data != now) {
+        Error error = invalid(fmt::format("[resume] the data is not that of the checkpoint: got {}, expected {}", now, run.data),
+                              options.data_folder);
+        error.hint = "--data names the folder of the images that the training began with";
+        return error;
+    }
+    run.data = now;
+    return {};
+}
+
+Result<void> train_epochs(Training& training, Checkpoint& run, Session& session, const TrainingCallbacks& callbacks,
+                          Output& output, TrainingReport& report) {
+    while (run.epochs_done() < run.settings.epochs && !report.stopped) {
+        EpochReport done;
+        TRY(const bool whole, training.epoch(done));
+        report.stopped = !whole;
+        if (!whole) break;
+        TRY(run.state, read_state(session));
+        TRY(check_finite(model_of(session, run.state), done.epoch));
+        run.history.push_back({done.train_loss, done.test_accuracy});
+        if (output.wanted()) TRY(output.save(run));
+        report.epochs.push_back(done);
+        if (callbacks.epoch) callbacks.epoch(done);
+        report.stopped = run.epochs_done() < run.settings.epochs && callbacks.stop && callbacks.stop();
+    }
+    return {};
 }
 
 }  // namespace
 
-Result<Module> fashion_mnist_module(const FashionMnistOptions& options, const LabelledDataSet& data) {
-    TRY(check_options(options, data));
-    TRY(const Optimizer optimizer, make_optimizer(options));
-    // No user wrote these graphs: their nodes have a scope, but no place.
-    constexpr Where nowhere;
-    const auto logits = [&](Value inputs) { return mlp(inputs, options.hidden, data.classes, nowhere); };
-    Builder b("step");
-    const Builder::Place place = b.place(nowhere);
-    const LabelledBatch batch = training_batch(b, training_set(data), options.batch);
-    const Value loss = cross_entropy(logits(batch.inputs), batch.labels);
-    accumulate_loss(b, loss, batch);
-    std::vector<Graph> graphs;
-    TRY(Graph step, training_graph(loss, optimizer, {}, nowhere));
-    graphs.push_back(std::move(step));
-    TRY(Graph eval, accuracy_graph(test_set(data), test_batch(data), logits, nowhere));
-    graphs.push_back(std::move(eval));
-    return make_module(std::move(graphs));
-}
-
 Result<TrainingReport> train_fashion_mnist(const FashionMnistOptions& options, const TrainingCallbacks& callbacks) {
-    TRY(make_optimizer(options));
-    const std::string model_file = options.out_folder.empty() ? std::string() : options.out_folder + "/model.safetensors";
-    if (!model_file.empty()) TRY(make_folder(options.out_folder));
+    TrainingStart start;
+    CheckpointFile resumed(options.resume_folder);
+    TRY(Checkpoint run, beginning(options, resumed, start.notes));
     TRY(const LabelledDataSet data, load_fashion_mnist(options.data_folder));
-    TRY(const Module module, fashion_mnist_module(options, data));
-    TRY(Session session, compile(module, {.device = options.device, .seed = options.seed}));
-    if (!model_file.empty()) {
-        TRY(const Safetensors untrained, model_of(session));
-        TRY(probe_model_file(model_file, untrained));
-    }
-    TrainingReport report;
-    report.device = session.device().name;
-    if (callbacks.started) callbacks.started(report.device);
+    TRY(check_data(run, data, options));
+    TRY(const Module module, fashion_mnist_module(run.settings, data));
+    const bool here = options.out_folder.empty() || same_folder(options.out_folder, options.resume_folder);
+    Output output(here ? options.resume_folder : options.out_folder);
+    if (here) output.file() = resumed;
+    if (output.wanted()) TRY(output.prepare(here, start.notes));
+    TRY(Session session, compile(module, {.device = options.device, .seed = run.settings.seed}));
 
-    Training training(options, callbacks, data, session);
+    start.device = session.device().name;
+    start.settings = run.settings;
+    start.epochs_done = run.epochs_done();
+    if (!options.resume_folder.empty()) {
+        TRY(write_state(session, run, resumed.path()));
+        if (run.device != start.device)
+            start.notes.push_back(
+                fmt::format("the checkpoint was made on {}: the bits will not be those of one run there", run.device));
+    } else {
+        TRY(run.state, read_state(session));
+    }
+    run.device = start.device;
+    if (output.wanted()) TRY(output.save(run));
+    if (callbacks.started) callbacks.started(start);
+
+    Training training(run, callbacks, data, session);
     TRY(training.write_data());
-    for (uint32_t epoch = 0; epoch < options.epochs; ++epoch) {
-        TRY(EpochReport done, training.epoch(epoch));
-        report.epochs.push_back(done);
-        if (callbacks.epoch) callbacks.epoch(done);
-    }
-    TRY(const Safetensors model, model_of(session));
-    TRY(check_finite(model, options.epochs));
-    if (!model_file.empty()) {
-        TRY(write_safetensors(model_file, model));
-        report.model_file = model_file;
-    }
+    TrainingReport report;
+    if (Result<void> trained = train_epochs(training, run, session, callbacks, output, report); !trained)
+        return output.with_way_on(std::move(trained).error());
+    report.way_on = output.way_on();
+    if (report.stopped || !output.wanted()) return report;
+    report.model_file = output.model_path();
+    if (Result<void> written = write_safetensors(report.model_file, model_of(session, run.state)); !written)
+        return output.with_way_on(std::move(written).error());
     return report;
 }
 

@@ -2,9 +2,8 @@
 // Trains a network on Fashion-MNIST from files to a saved model: what `darner train fashion-mnist` does.
 #pragma once
 
-#include "darner/base/result.h"
-#include "darner/nn/data.h"
-#include "darner/nn/optimizers.h"
+#include "darner/nn/checkpoint.h"
+#include "darner/nn/fashion_mnist.h"
 
 #include <functional>
 #include <string>
@@ -13,15 +12,20 @@
 namespace darner {
 
 struct FashionMnistOptions {
-    uint32_t epochs = 5;
-    uint32_t batch = 64;
-    std::string optimizer = "adam";  // sgd, adam or adamw; sgd has a momentum of 0.9
-    double learning_rate = 1e-3;
-    uint64_t seed = 0;
-    std::vector<int64_t> hidden = {256};
+    TrainingChoices choices = {};
     std::string device = {};  // as CompileOptions::device
     std::string data_folder = default_fashion_mnist_folder;
-    std::string out_folder = {};  // gets model.safetensors; empty: nothing is written
+    // Gets checkpoint.safetensors after each epoch and model.safetensors at the end. Empty: the resumed folder; without one
+    // nothing is written.
+    std::string out_folder = {};
+    std::string resume_folder = {};  // goes on from the checkpoint there
+};
+
+struct TrainingStart {
+    std::string device;  // its name
+    TrainingSettings settings;
+    uint32_t epochs_done = 0;        // by the checkpoint
+    std::vector<std::string> notes;  // what a user should know: sentences without a full stop
 };
 
 struct EpochReport {
@@ -30,7 +34,7 @@ struct EpochReport {
     double seconds = 0, images_per_second = 0;  // of training, evaluation aside
 };
 
-// After each submit.
+// When a submit is known to have finished.
 struct TrainingProgress {
     uint32_t epoch = 0, epochs = 0;          // epoch from 1
     uint32_t step = 0, steps_per_epoch = 0;  // steps of this epoch that are done
@@ -39,20 +43,20 @@ struct TrainingProgress {
 };
 
 struct TrainingCallbacks {
-    std::function<void(const std::string& device_name)> started = {};
+    std::function<void(const TrainingStart&)> started = {};
     std::function<void(const TrainingProgress&)> progress = {};
-    std::function<void(const EpochReport&)> epoch = {};
+    std::function<void(const EpochReport&)> epoch = {};  // its checkpoint is written
+    std::function<bool()> stop = {};                     // asked after each submit; true breaks the training off
 };
 
 struct TrainingReport {
-    std::string device;      // its name
-    std::string model_file;  // empty when nothing was written
-    std::vector<EpochReport> epochs;
+    std::string model_file;           // empty when nothing was written
+    std::vector<EpochReport> epochs;  // of this run: those of the checkpoint aside
+    bool stopped = false;             // by the callback
+    std::string way_on;               // where the training broke off, in words, and how to go on
 };
 
+// Errors that break a training off say in their hint what is kept and how to go on.
 Result<TrainingReport> train_fashion_mnist(const FashionMnistOptions& options, const TrainingCallbacks& callbacks = {});
-
-// The module that it runs: graphs `step`, `eval` and `init` over a resident data set of `train` and `test` examples.
-Result<Module> fashion_mnist_module(const FashionMnistOptions& options, const LabelledDataSet& data);
 
 }  // namespace darner
