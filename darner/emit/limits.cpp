@@ -26,9 +26,6 @@ struct Reasons {
     }
 };
 
-// 16-bit storage alone lets a kernel load f16 values, convert them to and from f32, and store them.
-bool moves_f16_only(Opcode op) { return op == Opcode::load || op == Opcode::store || op == Opcode::convert; }
-
 // There is no bf16 arithmetic: values are moved, converted, and multiplied by matrix units only.
 bool allowed_on_bf16(Opcode op) {
     switch (op) {
@@ -52,21 +49,6 @@ bool allowed_on_bf16(Opcode op) {
         case Opcode::coop_convert: return true;
         default: return false;
     }
-}
-
-bool has_result(Opcode op) {
-    return op != Opcode::store && op != Opcode::array_store && op != Opcode::coop_store && op != Opcode::barrier &&
-           op != Opcode::loop && op != Opcode::branch;
-}
-
-// Does the instruction make or take a value of this scalar?
-bool touches(const kir::Kernel& kernel, const kir::Instruction& inst, Scalar scalar) {
-    if (has_result(inst.op) && inst.type.scalar == scalar) return true;
-    for (uint32_t i = 0; i < inst.operand_count; ++i) {
-        const kir::Instruction& operand = kernel.at(kernel.operands[inst.first_operand + i]);
-        if (has_result(operand.op) && operand.type.scalar == scalar) return true;
-    }
-    return false;
 }
 
 void check_sizes(const kir::Kernel& kernel, const Caps& caps, Reasons& reasons) {
@@ -142,34 +124,6 @@ void check_bf16(const kir::Kernel& kernel, const Caps& caps, Reasons& reasons) {
 }
 
 }  // namespace
-
-KernelFeatures features_of(const kir::Kernel& kernel) {
-    KernelFeatures f;
-    auto storage = [&](Scalar scalar, bool binding) {
-        if (scalar == Scalar::f16) (binding ? f.f16_storage : f.f16_arithmetic) = true;
-        if (scalar == Scalar::bf16) f.bf16 = true;
-    };
-    for (const kir::Binding& b : kernel.bindings) storage(b.scalar, true);
-    for (const kir::Array& a : kernel.arrays) storage(a.type.scalar, false);
-    for (const kir::Instruction& inst : kernel.instructions) {
-        switch (inst.op) {
-            case Opcode::subgroup_reduce: f.subgroup = f.subgroup_reduce = true; break;
-            case Opcode::subgroup_broadcast: f.subgroup = f.subgroup_broadcast = true; break;
-            case Opcode::subgroup_shuffle_xor: f.subgroup = f.subgroup_shuffle = true; break;
-            case Opcode::subgroup_id:
-            case Opcode::lane_id:
-            case Opcode::subgroup_size: f.subgroup = true; break;
-            default: break;
-        }
-        if (touches(kernel, inst, Scalar::f16) && !moves_f16_only(inst.op)) f.f16_arithmetic = true;
-        if (touches(kernel, inst, Scalar::bf16)) f.bf16 = true;
-        if (has_result(inst.op) && inst.type.is_coop()) {
-            f.coop = true;
-            f.coop_bf16 |= inst.type.scalar == Scalar::bf16;
-        }
-    }
-    return f;
-}
 
 Result<void> check_limits(const kir::Kernel& kernel, const Caps& caps) {
     Reasons reasons;

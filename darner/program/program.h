@@ -29,11 +29,19 @@ using KernelId = Id<KernelTag>;
 enum class SegmentKind : uint8_t { state, io, scratch, constant };
 const char* to_string(SegmentKind kind);
 
+struct ByteRange {
+    uint64_t offset = 0, bytes = 0;
+    bool operator==(const ByteRange&) const = default;
+};
+
 struct Segment {
     SegmentKind kind = SegmentKind::scratch;
     uint64_t bytes = 0;
     bool zeroed = false;  // filled with zeros at load: state, whose gaps between tensors stay zero
     uint32_t slots = 1;   // of kind io: a ring. It exists this often, and the runs of its entry take the slots in turn
+    // Of zeroed scratch: gaps between tensors that one window spans, ascending. They stay zero; what lies outside is dead between
+    // steps like all scratch.
+    std::vector<ByteRange> kept_zero = {};
 };
 
 // A tensor that the host can name: an input, an output, or a piece of state. `dtype` is the spelling of the graph

@@ -66,6 +66,21 @@ TEST(Verify, Segments) {
     EXPECT_THAT(violations([](Program& p) { p.segments[1].bytes = 520; }), HasSubstr("no multiple of 16"));
 }
 
+TEST(Verify, KeptZeros) {
+    const auto with = [](std::vector<ByteRange> zeros, bool zeroed = true) {
+        return violations([&](Program& p) {
+            p.segments[1].zeroed = zeroed;
+            p.segments[1].kept_zero = zeros;
+        });
+    };
+    EXPECT_EQ(with({{16, 16}, {32, 480}}), "none");
+    EXPECT_THAT(with({{16, 16}}, false), HasSubstr("segment 1: keeps zeros but is no zeroed scratch"));
+    EXPECT_THAT(with({{16, 16}, {16, 16}}), HasSubstr("not ascending"));
+    EXPECT_THAT(with({{500, 16}}), HasSubstr("within its 512 bytes"));
+    EXPECT_THAT(with({{UINT64_MAX - 3, 8}}), HasSubstr("within its 512 bytes"));
+    EXPECT_THAT(violations([](Program& p) { p.segments[3].kept_zero = {{4, 4}}; }), HasSubstr("segment 3: keeps zeros"));
+}
+
 TEST(Verify, Tensors) {
     EXPECT_THAT(violations([](Program& p) { p.tensors[0].segment = SegmentId(9); }),
                 HasSubstr("segment 9 does not exist (4 segments)"));

@@ -94,6 +94,15 @@ private:
         if (s.slots == 0) fail("segment {}: a ring of no slots", index);
         if (s.slots > 1 && s.kind != SegmentKind::io)
             fail("segment {}: a ring of {} slots of kind {}; only io has rings", index, s.slots, to_string(s.kind));
+        uint64_t end = 0;
+        for (const ByteRange& zeros : s.kept_zero) {
+            if (zeros.offset < end || zeros.offset > s.bytes || zeros.bytes > s.bytes - zeros.offset || zeros.bytes == 0)
+                return fail("segment {}: kept zeros [{}, +{}) are not ascending ranges within its {} bytes", index, zeros.offset,
+                            zeros.bytes, s.bytes);
+            end = zeros.offset + zeros.bytes;
+        }
+        if (!s.kept_zero.empty() && (s.kind != SegmentKind::scratch || !s.zeroed))
+            fail("segment {}: keeps zeros but is no zeroed scratch", index);
     }
 
     void check_tensor(size_t index) {
