@@ -40,14 +40,20 @@ Result<void> Context::create_device() {
     if (physical_.bfloat16) extensions.push_back(bfloat16_extension);
 
     const float priority = 1;
-    VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
-    queue.queueFamilyIndex = physical_.queue_family;
-    queue.queueCount = 1;
-    queue.pQueuePriorities = &priority;
+    std::vector<VkDeviceQueueCreateInfo> queues;
+    const auto add_queue = [&](uint32_t family) {
+        VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+        queue.queueFamilyIndex = family;
+        queue.queueCount = 1;
+        queue.pQueuePriorities = &priority;
+        queues.push_back(queue);
+    };
+    add_queue(physical_.queue_family);
+    if (physical_.transfer_family) add_queue(*physical_.transfer_family);
     VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
     info.pNext = &chain.features;
-    info.queueCreateInfoCount = 1;
-    info.pQueueCreateInfos = &queue;
+    info.queueCreateInfoCount = static_cast<uint32_t>(queues.size());
+    info.pQueueCreateInfos = queues.data();
     info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
     info.ppEnabledExtensionNames = extensions.data();
     if (const VkResult r = instance_->vk().CreateDevice(physical_.handle, &info, nullptr, &device_); r != VK_SUCCESS)
@@ -55,13 +61,14 @@ Result<void> Context::create_device() {
     Result<DeviceFunctions> functions = load_functions(instance_->vk(), device_, instance_->debug_utils());
     if (!functions) return functions.error();
     vk_ = *functions;
-    vk_.GetDeviceQueue(device_, physical_.queue_family, 0, &queue_);
+    vk_.GetDeviceQueue(device_, physical_.queue_family, 0, &main_.handle);
+    if (physical_.transfer_family) vk_.GetDeviceQueue(device_, *physical_.transfer_family, 0, &transfer_.handle);
     return {};
 }
 
-VkResult Context::submit(const VkSubmitInfo& info) const {
-    std::lock_guard lock(queue_mutex_);
-    return vk_.QueueSubmit(queue_, 1, &info, VK_NULL_HANDLE);
+VkResult Context::Queue::submit(const DeviceFunctions& vk, const VkSubmitInfo& info) const {
+    const std::lock_guard lock(mutex);
+    return vk.QueueSubmit(handle, 1, &info, VK_NULL_HANDLE);
 }
 
 void Context::name_object(VkObjectType type, uint64_t handle, const std::string& name) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Context: the logical device with its queue, shared by the Device and all its Executables, so that it outlives what they
-// own. The queue may be used from several threads; everything else of an Executable belongs to one thread at a time.
+// Context: the logical device with its queues, shared by the Device and all its Executables, so that it outlives what they
+// own. The queues may be used from several threads; everything else of an Executable belongs to one thread at a time.
 #pragma once
 
 #include "darner/device/vulkan/handle.h"
@@ -27,7 +27,9 @@ public:
     const PhysicalDevice& physical() const { return physical_; }
     PipelineCache& pipeline_cache() const { return *pipeline_cache_; }
 
-    VkResult submit(const VkSubmitInfo& info) const;
+    VkResult submit(const VkSubmitInfo& info) const { return main_.submit(vk_, info); }
+    // To the queue of physical().transfer_family, which must be there.
+    VkResult submit_transfer(const VkSubmitInfo& info) const { return transfer_.submit(vk_, info); }
     // Gives an object a name in validation messages and captures.
     void name_object(VkObjectType type, uint64_t handle, const std::string& name) const;
 
@@ -39,8 +41,12 @@ private:
     PhysicalDevice physical_;
     VkDevice device_ = VK_NULL_HANDLE;
     DeviceFunctions vk_;
-    VkQueue queue_ = VK_NULL_HANDLE;
-    mutable std::mutex queue_mutex_;
+    struct Queue {
+        VkQueue handle = VK_NULL_HANDLE;
+        mutable std::mutex mutex;
+        VkResult submit(const DeviceFunctions& vk, const VkSubmitInfo& info) const;
+    };
+    Queue main_, transfer_;
     std::unique_ptr<PipelineCache> pipeline_cache_;
 };
 

@@ -67,13 +67,21 @@ Result<uint32_t> choose_memory_type(const VkPhysicalDeviceMemoryProperties& memo
     return *best;
 }
 
-Result<Buffer> Buffer::create(const Context& context, uint64_t bytes, MemoryUse use, const std::string& name) {
+Result<Buffer> Buffer::create(const Context& context, uint64_t bytes, MemoryUse use, const std::string& name, bool shared) {
     const DeviceFunctions& vk = context.vk();
     const VkDevice device = context.device();
     VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
     info.size = std::max<uint64_t>(bytes, 16);
     info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
-    if (use == MemoryUse::device || use == MemoryUse::device_mapped) info.usage |= VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+    if (use == MemoryUse::device || use == MemoryUse::device_mapped)
+        info.usage |= VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT;
+    const PhysicalDevice& physical = context.physical();
+    const std::array<uint32_t, 2> families = {physical.queue_family, physical.transfer_family.value_or(0)};
+    if (shared && physical.transfer_family) {
+        info.sharingMode = VK_SHARING_MODE_CONCURRENT;
+        info.queueFamilyIndexCount = families.size();
+        info.pQueueFamilyIndices = families.data();
+    }
     VkBuffer buffer = VK_NULL_HANDLE;
     if (const VkResult r = vk.CreateBuffer(device, &info, nullptr, &buffer); r != VK_SUCCESS)
         return vulkan_error(r, fmt::format("creating the {} of {} bytes", name, bytes));

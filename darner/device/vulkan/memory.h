@@ -28,8 +28,9 @@ Result<uint32_t> choose_memory_type(const VkPhysicalDeviceMemoryProperties& memo
 class Buffer {
 public:
     Buffer() = default;
-    // `name` stands in errors and traces.
-    static Result<Buffer> create(const Context& context, uint64_t bytes, MemoryUse use, const std::string& name);
+    // `name` stands in errors and traces. A shared buffer may be used by both queues at a time.
+    static Result<Buffer> create(const Context& context, uint64_t bytes, MemoryUse use, const std::string& name,
+                                 bool shared = false);
 
     VkBuffer get() const { return buffer_.get(); }
     uint64_t bytes() const { return bytes_; }

@@ -171,6 +171,11 @@ void query_queue(const InstanceFunctions& vk, PhysicalDevice& d) {
     std::vector<VkQueueFamilyProperties> families(count);
     vk.GetPhysicalDeviceQueueFamilyProperties(d.handle, &count, families.data());
     for (uint32_t i = 0; i < count; ++i) {
+        constexpr VkQueueFlags more = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT;
+        if (!d.transfer_family && (families[i].queueFlags & (VK_QUEUE_TRANSFER_BIT | more)) == VK_QUEUE_TRANSFER_BIT)
+            d.transfer_family = i;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
         if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)) continue;
         d.queue_family = i;
         d.timestamp_bits = families[i].timestampValidBits;

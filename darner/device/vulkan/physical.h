@@ -5,6 +5,7 @@
 #include "darner/device/device.h"
 #include "darner/device/vulkan/instance.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ struct PhysicalDevice {
     bool memory_budget = false;  // VK_EXT_memory_budget: asked again before each load
     uint32_t queue_family = 0;
     uint32_t timestamp_bits = 0;  // 0: no timestamps
+    // Of a queue that only copies, beside the kernels of the other.
+    std::optional<uint32_t> transfer_family = {};
     // Features that Caps do not name.
     bool subgroup_control_extension = false;  // enabled by name below 1.3
     bool full_subgroups = false, subgroup_extended_types = false;

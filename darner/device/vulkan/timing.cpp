@@ -6,11 +6,20 @@
 #include "darner/device/vulkan/transfers.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 namespace darner::vulkan {
 namespace {
 
 constexpr uint32_t slot_count = 16;
+constexpr uint64_t slot_bytes = 2 * sizeof(uint64_t);
+
+double seconds_between(const Context& context, uint64_t from, uint64_t to) {
+    const uint32_t bits = context.physical().timestamp_bits;
+    const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+    return static_cast<double>((to - from) & mask) * 1e-9 * context.physical().properties.limits.timestampPeriod;
+}
 
 }  // namespace
 
@@ -23,17 +32,13 @@ Result<Handle<VkQueryPool>> create_timestamps(const Context& context, uint32_t c
     return Handle<VkQueryPool>(context.device(), pool, context.vk().DestroyQueryPool);
 }
 
-Result<std::vector<double>> read_intervals(const Context& context, VkQueryPool pool, uint32_t first, uint32_t count) {
+Result<std::vector<double>> read_intervals(const Context& context, VkQueryPool pool, uint32_t count) {
     std::vector<uint64_t> ticks(count);
-    TRY(check(context.vk().GetQueryPoolResults(context.device(), pool, first, count, count * sizeof(uint64_t), ticks.data(),
+    TRY(check(context.vk().GetQueryPoolResults(context.device(), pool, 0, count, count * sizeof(uint64_t), ticks.data(),
                                                sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
               "reading timestamps"));
-    const uint32_t bits = context.physical().timestamp_bits;
-    const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-    const double seconds_per_tick = 1e-9 * context.physical().properties.limits.timestampPeriod;
     std::vector<double> seconds;
-    for (uint32_t i = 1; i < count; ++i)
-        seconds.push_back(static_cast<double>((ticks[i] - ticks[i - 1]) & mask) * seconds_per_tick);
+    for (uint32_t i = 1; i < count; ++i) seconds.push_back(seconds_between(context, ticks[i - 1], ticks[i]));
     return seconds;
 }
 
@@ -42,8 +47,9 @@ Result<StepTimer> StepTimer::create(const Context& context, size_t entries) {
     timer.seconds_per_step_.resize(entries);
     if (context.physical().timestamp_bits == 0) return timer;
     const DeviceFunctions& vk = context.vk();
-    TRY(timer.pool_, create_command_pool(context));
+    TRY(timer.pool_, create_command_pool(context, context.physical().queue_family));
     TRY(timer.queries_, create_timestamps(context, 2 * slot_count));
+    TRY(timer.ticks_, Buffer::create(context, slot_count * slot_bytes, MemoryUse::read_back, "timestamps"));
     timer.slots_.resize(slot_count);
     for (uint32_t i = 0; i < slot_count; ++i) {
         Slot& slot = timer.slots_[i];
@@ -56,6 +62,9 @@ Result<StepTimer> StepTimer::create(const Context& context, size_t entries) {
         TRY(end_commands(vk, slot.opening));
         TRY(begin_commands(vk, slot.closing, 0));
         vk.CmdWriteTimestamp(slot.closing, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, timer.queries_.get(), 2 * i + 1);
+        vk.CmdCopyQueryPoolResults(slot.closing, timer.queries_.get(), 2 * i, 2, timer.ticks_.get(), i * slot_bytes,
+                                   sizeof(uint64_t), VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT);
+        host_read_barrier(vk, slot.closing);
         TRY(end_commands(vk, slot.closing));
     }
     return timer;
@@ -78,10 +87,11 @@ std::optional<uint32_t> StepTimer::acquire() {
 
 void StepTimer::finished(const Context& context, uint32_t slot, uint32_t entry, uint32_t steps) {
     slots_[slot].busy = false;
-    const Result<std::vector<double>> interval = read_intervals(context, queries_.get(), 2 * slot, 2);
-    if (!interval) return;  // the next wait() meets the device's error
+    if (!ticks_.invalidate(context)) return;  // the next wait() meets the device's error
+    std::array<uint64_t, 2> ticks;
+    std::memcpy(ticks.data(), ticks_.mapped() + slot * slot_bytes, slot_bytes);
     // Not zero, which means "not measured"; the newest measurement counts, since clocks and caches warm up.
-    seconds_per_step_[entry] = std::max(interval->front() / steps, 1e-9);
+    seconds_per_step_[entry] = std::max(seconds_between(context, ticks[0], ticks[1]) / steps, 1e-9);
 }
 
 }  // namespace darner::vulkan

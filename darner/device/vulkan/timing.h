@@ -4,9 +4,11 @@
 #pragma once
 
 #include "darner/device/vulkan/context.h"
+#include "darner/device/vulkan/memory.h"
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace darner::vulkan {
@@ -28,6 +30,8 @@ public:
     std::optional<uint32_t> acquire();
     VkCommandBuffer opening(uint32_t slot) const { return slots_[slot].opening; }
     VkCommandBuffer closing(uint32_t slot) const { return slots_[slot].closing; }
+    // The pair was not submitted after all.
+    void release(uint32_t slot) { slots_[slot].busy = false; }
     // The chunk of `steps` between the pair has finished.
     void finished(const Context& context, uint32_t slot, uint32_t entry, uint32_t steps);
 
@@ -38,12 +42,14 @@ private:
     };
     Handle<VkCommandPool> pool_;
     Handle<VkQueryPool> queries_;  // two a slot
+    // Two ticks a slot, copied there by the device: Mesa's CPU driver lets the host ask for queries only when it is idle.
+    Buffer ticks_;
     std::vector<Slot> slots_;
     std::vector<double> seconds_per_step_;  // an entry; 0: not measured
 };
 
 Result<Handle<VkQueryPool>> create_timestamps(const Context& context, uint32_t count);
-// Seconds between neighbouring timestamps; one fewer than `count`. The work must have finished.
-Result<std::vector<double>> read_intervals(const Context& context, VkQueryPool pool, uint32_t first, uint32_t count);
+// Seconds between the neighbours of `count` timestamps; one fewer. Waits for them.
+Result<std::vector<double>> read_intervals(const Context& context, VkQueryPool pool, uint32_t count);
 
 }  // namespace darner::vulkan

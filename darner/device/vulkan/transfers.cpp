@@ -23,10 +23,36 @@ bool overlap(const VkBufferCopy& a, const VkBufferCopy& b) {
 
 }  // namespace
 
-Result<Handle<VkCommandPool>> create_command_pool(const Context& context) {
+Result<Timeline> Timeline::create(const Context& context) {
+    VkSemaphoreTypeCreateInfo type{VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO};
+    type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
+    VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
+    info.pNext = &type;
+    VkSemaphore semaphore = VK_NULL_HANDLE;
+    TRY(check(context.vk().CreateSemaphore(context.device(), &info, nullptr, &semaphore), "creating a timeline semaphore"));
+    Timeline timeline;
+    timeline.semaphore_ = Handle<VkSemaphore>(context.device(), semaphore, context.vk().DestroySemaphore);
+    return timeline;
+}
+
+VkResult Timeline::poll(const Context& context) {
+    return context.vk().GetSemaphoreCounterValue(context.device(), semaphore_.get(), &completed_);
+}
+
+VkResult Timeline::wait(const Context& context, uint64_t value) {
+    const VkSemaphore semaphore = semaphore_.get();
+    VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+    info.semaphoreCount = 1;
+    info.pSemaphores = &semaphore;
+    info.pValues = &value;
+    const VkResult r = context.vk().WaitSemaphores(context.device(), &info, UINT64_MAX);
+    return r == VK_SUCCESS ? poll(context) : r;
+}
+
+Result<Handle<VkCommandPool>> create_command_pool(const Context& context, uint32_t queue_family) {
     VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
     info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-    info.queueFamilyIndex = context.physical().queue_family;
+    info.queueFamilyIndex = queue_family;
     VkCommandPool pool = VK_NULL_HANDLE;
     TRY(check(context.vk().CreateCommandPool(context.device(), &info, nullptr, &pool), "creating a command pool"));
     return Handle<VkCommandPool>(context.device(), pool, context.vk().DestroyCommandPool);
@@ -42,9 +68,10 @@ Result<VkCommandBuffer> allocate_commands(const Context& context, VkCommandPool 
     return commands;
 }
 
-Result<Uploads> Uploads::create(const Context& context) {
+Result<Uploads> Uploads::create(const Context& context, uint32_t queue_family, Order order) {
     Uploads uploads;
-    TRY(uploads.pool_, create_command_pool(context));
+    uploads.order_ = order;
+    TRY(uploads.pool_, create_command_pool(context, queue_family));
     return uploads;
 }
 
@@ -66,9 +93,11 @@ Result<void> Uploads::add_block(const Context& context, uint64_t bytes) {
     return {};
 }
 
-Result<void> Uploads::stage(const Context& context, VkBuffer target, uint64_t offset, std::span<const std::byte> bytes) {
+Result<void> Uploads::stage(const Context& context, VkBuffer target, uint64_t offset, std::span<const std::byte> bytes,
+                            bool again) {
     if (bytes.empty()) return {};
     StagedCopy copy;
+    copy.behind_barrier = again;
     copy.target = target;
     copy.region.dstOffset = offset;
     copy.region.size = bytes.size();
@@ -77,7 +106,7 @@ Result<void> Uploads::stage(const Context& context, VkBuffer target, uint64_t of
         copy.behind_barrier = true;
     }
     // The newest copy to the very same range can take the new bytes: nothing reads between the two writes.
-    if (copy.behind_barrier) {
+    if (copy.behind_barrier && pending()) {
         StagedCopy& last = open_.copies.back();
         if (last.target == target && last.region.dstOffset == offset && last.region.size == bytes.size()) {
             std::memcpy(last.staged, bytes.data(), bytes.size());
@@ -106,12 +135,12 @@ Result<VkCommandBuffer> Uploads::record(const Context& context, uint64_t signals
     }
     const VkCommandBuffer commands = open_.commands;
     TRY(begin_commands(vk, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
-    memory_barrier(vk, commands, {}, {.compute = false});
+    if (order_ == Order::in_order) memory_barrier(vk, commands, {}, {.compute = false});
     for (const StagedCopy& copy : open_.copies) {
         if (copy.behind_barrier) memory_barrier(vk, commands, {.compute = false}, {.compute = false});
         vk.CmdCopyBuffer(commands, copy.source, copy.target, 1, &copy.region);
     }
-    host_read_barrier(vk, commands);
+    if (order_ == Order::in_order) host_read_barrier(vk, commands);
     TRY(end_commands(vk, commands));
     open_.value = signals;
     flying_.push_back(std::move(open_));

@@ -4,7 +4,7 @@
 #include "darner/device/vulkan/vulkan.h"
 
 #include "darner/base/files.h"
-#include "darner/device/test_programs.h"
+#include "darner/device/test_rings.h"
 #include "darner/device/vulkan/instance.h"
 #include "darner/device/vulkan/pipeline_cache.h"
 #include "darner/emit/spirv.h"
@@ -12,17 +12,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 namespace darner {
 namespace {
 
+using testing::check_fresh_inputs;
+using testing::check_inputs_ahead;
+using testing::check_wrong_use_of_rings;
 using testing::EveryItem;
 using ::testing::HasSubstr;
 using testing::ProgramMaker;
+using testing::RingProgram;
 
 // An environment variable for the duration of a scope.
 class Environment {
@@ -90,6 +96,8 @@ void run_every_item() {
     expect(e->submit(0, 0));
     expect(e->wait());
     EXPECT_EQ(read<uint32_t>(*e, p.counter, 1)[0], 35u);
+    EXPECT_EQ(read<uint32_t>(*e, p.rounds, 1)[0], 30u);
+    EXPECT_EQ(read<uint32_t>(*e, p.grown, 1)[0], 127u);
     const std::vector<float> y = read<float>(*e, p.y, x.size()), total = read<float>(*e, p.total, x.size());
     for (uint32_t i = 0; i < x.size(); ++i) {
         ASSERT_EQ(y[i], 15 * (2 * x[i] + 1)) << i;
@@ -109,8 +117,8 @@ TEST(Vulkan, PoisonedScratchChangesNothing) {
     run_every_item();
 }
 
-// y = scratch that nothing writes: zeros where it is zeroed, else poison.
-TEST(Vulkan, ZeroedScratchIsNotPoisoned) {
+// y = scratch that nothing writes: zeros in a gap that stays zero, else poison.
+TEST(Vulkan, GapsThatStayZeroAreNotPoisoned) {
     const Environment poison("DARNER_POISON", "1");
     const std::unique_ptr<Device> d = device();
     ASSERT_TRUE(d);
@@ -118,6 +126,7 @@ TEST(Vulkan, ZeroedScratchIsNotPoisoned) {
     for (const bool zeroed : {true, false}) {
         ProgramMaker make(d->caps());
         const SegmentId io = make.segment(SegmentKind::io, n * 4), scratch = make.segment(SegmentKind::scratch, n * 4, zeroed);
+        if (zeroed) make.program.segments[scratch.value].kept_zero = {{0, n * 4}};
         const TensorId y = make.tensor("y", "f32", {n}, io, 0, n * 4);
         const KernelId same = make.kernel(testing::affine_kernel(n, 1, 0));
         Entry entry;
@@ -129,6 +138,153 @@ TEST(Vulkan, ZeroedScratchIsNotPoisoned) {
         ASSERT_TRUE(e);
         expect(e->submit(0, 2));
         for (const float v : read<float>(*e, y, n)) EXPECT_EQ(std::isnan(v), !zeroed) << v;
+    }
+}
+
+void run_rings(uint32_t steps) {
+    const std::unique_ptr<Device> d = device();
+    ASSERT_TRUE(d);
+    for (const uint32_t slots : {1u, 2u, 4u, 7u}) {
+        const RingProgram p(d->caps(), slots, 8 - slots);
+        const std::unique_ptr<Executable> e = load(*d, p.program);
+        ASSERT_TRUE(e);
+        check_fresh_inputs(*e, p, slots == 4 ? steps : 30);
+        const std::unique_ptr<Executable> fresh = load(*d, p.program);
+        check_inputs_ahead(*fresh, p, 5);
+    }
+}
+
+TEST(Vulkan, ThousandStepsWithFreshInputs) { run_rings(1000); }
+
+TEST(Vulkan, ThousandStepsWithFreshInputsThroughStaging) {
+    const Environment staging("DARNER_STAGING", "1");
+    run_rings(1000);
+}
+
+TEST(Vulkan, WrongUseOfRingsIsExplained) {
+    for (const bool staged : {false, true}) {
+        std::optional<Environment> staging;
+        if (staged) staging.emplace("DARNER_STAGING", "1");
+        const std::unique_ptr<Device> d = device();
+        ASSERT_TRUE(d);
+        const RingProgram p(d->caps());
+        const std::unique_ptr<Executable> e = load(*d, p.program);
+        ASSERT_TRUE(e);
+        check_wrong_use_of_rings(*e, p);
+    }
+}
+
+// Entry "step", slots 3: y = x + sum, slowly.
+struct SlowProgram {
+    static constexpr uint32_t n = 64 * 16, rounds = 8000, sum = testing::slow_sum(rounds);
+    Program program;
+    TensorId x, y;
+
+    explicit SlowProgram(const Caps& caps) {
+        ProgramMaker make(caps);
+        const SegmentId ring = make.segment(SegmentKind::io, 256 + n * 4, false, 3);
+        x = make.tensor("x", "u32", {}, ring, 0, 4);
+        y = make.tensor("y", "u32", {n}, ring, 256, n * 4);
+        for (const TensorId id : {x, y}) make.program.tensors[id.value].per_step = true;
+        Entry entry;
+        entry.name = "step";
+        entry.inputs = {x};
+        entry.outputs = {y};
+        const KernelId slow = make.kernel(testing::slow_kernel(n, rounds));
+        for (int i = 0; i < 4; ++i) {
+            entry.body.push_back(make.dispatch(slow, n / 64, {{ring, 0, 4}, {ring, 256, n * 4}}, "slow"));
+            entry.body.push_back(Barrier{});
+        }
+        make.program.entries = {entry};
+        program = std::move(make.program);
+    }
+    static std::vector<uint32_t> result(uint32_t x) { return std::vector<uint32_t>(n, x + sum); }
+};
+
+uint64_t finished(Executable& e) {
+    const Result<uint64_t> runs = e.finished(0);
+    EXPECT_TRUE(runs) << runs.error().text();
+    return runs ? *runs : 0;
+}
+
+// submit() returns before the work is done; a write into a full ring and a read wait for one run, not for all.
+TEST(Vulkan, SubmitsAreInFlight) {
+    for (const bool staged : {false, true}) {
+        SCOPED_TRACE(staged);
+        std::optional<Environment> staging;
+        if (staged) staging.emplace("DARNER_STAGING", "1");
+        const std::unique_ptr<Device> d = device();
+        ASSERT_TRUE(d);
+        const SlowProgram p(d->caps());
+        bool submits_return = false, ring_waits_for_one = false, read_waits_for_one = false;
+        // A busy machine may hold the host up until the device is done: then once more.
+        for (int attempt = 0; attempt < 20 && !(submits_return && ring_waits_for_one && read_waits_for_one); ++attempt) {
+            const std::unique_ptr<Executable> e = load(*d, p.program);
+            ASSERT_TRUE(e);
+            for (uint32_t i = 0; i < 3; ++i) {
+                write(*e, p.x, std::vector<uint32_t>{i + 5});
+                expect(e->submit(0, 1));
+            }
+            submits_return |= finished(*e) == 0;
+            write(*e, p.x, std::vector<uint32_t>{8});  // into the slot of run 0
+            const uint64_t after_write = finished(*e);
+            EXPECT_GE(after_write, 1u);
+            ring_waits_for_one |= after_write == 1;
+            std::vector<uint32_t> y(SlowProgram::n);
+            expect(e->read(p.y, std::as_writable_bytes(std::span(y)), 1));
+            const uint64_t after_read = finished(*e);
+            EXPECT_GE(after_read, 2u);
+            read_waits_for_one |= after_read == 2;
+            EXPECT_EQ(y, SlowProgram::result(6));
+            expect(e->submit(0, 1));
+            EXPECT_EQ(read<uint32_t>(*e, p.y, SlowProgram::n), SlowProgram::result(8));
+            EXPECT_EQ(finished(*e), 4u);
+        }
+        EXPECT_TRUE(submits_return);
+        EXPECT_TRUE(ring_waits_for_one);
+        EXPECT_TRUE(read_waits_for_one);
+    }
+}
+
+uint64_t resident_bytes() {
+    std::ifstream file("/proc/self/statm");
+    uint64_t all = 0, resident = 0;
+    file >> all >> resident;
+    return resident * 4096;
+}
+
+// Thousands of submits with uploads of 200 MB in all, none of which the host waits for.
+TEST(Vulkan, MemoryDoesNotGrowWithWhatIsQueued) {
+    const Environment staging("DARNER_STAGING", "1");
+    const std::unique_ptr<Device> d = device();
+    ASSERT_TRUE(d);
+    ProgramMaker make(d->caps());
+    constexpr uint32_t n = 256u << 10;
+    const SegmentId io = make.segment(SegmentKind::io, n * 4), state = make.segment(SegmentKind::state, 256, true);
+    const TensorId x = make.tensor("x", "u32", {n}, io, 0, n * 4), counter = make.tensor("counter", "u32", {}, state, 0, 4);
+    Entry entry;
+    entry.name = "step";
+    entry.body.push_back(make.dispatch(make.kernel(testing::count_kernel()), 1, {{state, 0, 4}}, "count", {1}));
+    make.program.entries = {entry};
+    const std::unique_ptr<Executable> e = load(*d, make.program);
+    ASSERT_TRUE(e);
+    const std::vector<uint32_t> values(n, 3);
+    uint64_t early = 0;
+    for (uint32_t step = 0; step < 4000; ++step) {
+        if (step % 8 == 0) write(*e, x, values);
+        expect(e->submit(0, 1));
+        if (step == 1000) early = resident_bytes();
+    }
+    EXPECT_LT(resident_bytes(), early + (24u << 20));
+    EXPECT_EQ(read<uint32_t>(*e, counter, 1)[0], 4000u);
+}
+
+TEST(Vulkan, RingsAreCleanUnderValidation) {
+    for (const char* mode : {"core", "sync"}) {
+        const Environment validation("DARNER_VALIDATION", mode);
+        run_rings(50);
+        const Environment staging("DARNER_STAGING", "1"), poison("DARNER_POISON", "1");
+        run_rings(50);
     }
 }
 
@@ -285,7 +441,7 @@ TEST(Vulkan, ProfileTimesEachMember) {
     ASSERT_TRUE(e);
     const Result<std::vector<DispatchTime>> times = e->profile(0);
     ASSERT_TRUE(times) << times.error().text();
-    ASSERT_EQ(times->size(), 7u);
+    ASSERT_EQ(times->size(), EveryItem::members);
     EXPECT_EQ((*times)[0].label, "twice");
     EXPECT_EQ((*times)[1].label, "copy");
     EXPECT_EQ((*times)[6].label, "output");
