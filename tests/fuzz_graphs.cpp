@@ -196,6 +196,7 @@ private:
         std::vector<int64_t> all = {1, 2, 3, 5, 7, 17, 31};
         std::erase_if(all, [&](int64_t extent) { return extent > options_.max_extent; });
         for (int i = 0; i < 3; ++i) extents_.push_back(random_.pick(all));
+        if (random_.one_in(10) && options_.max_extent >= 31) extents_.push_back(257);
         if (random_.one_in(12)) extents_.push_back(0);
         half_ = random_.pick<DType>({DType::f32, DType::f32, DType::f32, DType::f16, DType::bf16});
     }
@@ -282,7 +283,7 @@ private:
         const auto all = op_registry().all();
         for (int attempt = 0; attempt < 40; ++attempt) {
             const OpDef& op = *all[static_cast<size_t>(random_.below(static_cast<int64_t>(all.size())))];
-            for (int draw = 0; draw < 6; ++draw)
+            for (int draw = 0; draw < (op.is_map() ? 6 : 30); ++draw)
                 if (try_op(op)) {
                     case_.ops.emplace(op.name);
                     return;
@@ -290,26 +291,25 @@ private:
         }
     }
 
-    // Later values are likelier, so that graphs get deep; floats too, since most ops want them.
+    // Later values are likelier, so that graphs get deep; floats with axes too, since most ops want them.
     Value any_value() {
-        const bool late = random_.one_in(2);
-        const size_t from = late ? pool_.size() - std::min<size_t>(pool_.size(), 5) : 0;
+        const size_t recent = random_.one_in(2) ? std::min<size_t>(pool_.size(), 6) : pool_.size();
         Value v;
-        for (int tries = 0; tries < 3; ++tries) {
-            v = pool_[from + static_cast<size_t>(random_.below(static_cast<int64_t>(pool_.size() - from)))];
-            if (is_float(v.dtype())) break;
+        for (int tries = 0; tries < 4; ++tries) {
+            v = pool_[pool_.size() - recent + static_cast<size_t>(random_.below(static_cast<int64_t>(recent)))];
+            if (is_float(v.dtype()) && (v.rank() > 0 || random_.one_in(4))) break;
         }
         return v;
     }
 
-    Value like(Value first, bool any_dtype) {
-        std::vector<Value> same_type, same_dtype;
-        for (const Value& v : pool_) {
-            if (v.type() == first.type()) same_type.push_back(v);
-            if (v.dtype() == first.dtype()) same_dtype.push_back(v);
-        }
-        if (any_dtype) return random_.pick(pool_);
-        return random_.one_in(3) ? random_.pick(same_dtype) : random_.pick(same_type);
+    // Another operand beside `first`: of its type, of its dtype, or any; seldom the same value again.
+    Value beside(Value first) {
+        const int64_t choice = random_.below(6);
+        std::vector<Value> fitting;
+        for (const Value& v : pool_)
+            if (choice == 0 || (choice < 3 ? v.dtype() == first.dtype() : v.type() == first.type()))
+                if (v.id != first.id || random_.one_in(8)) fitting.push_back(v);
+        return fitting.empty() ? first : random_.pick(fitting);
     }
 
     std::vector<Value> draw_operands(const OpDef& op) {
@@ -322,7 +322,7 @@ private:
                 else if (operands.empty())
                     operands.push_back(any_value());
                 else
-                    operands.push_back(like(operands[0], random_.one_in(3)));
+                    operands.push_back(beside(operands[0]));
             }
         }
         return operands;

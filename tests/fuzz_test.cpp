@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random graphs from gradients to devices, against the f64 reference. DARNER_FUZZ=N sets how many (20,000 for a long run),
-// DARNER_FUZZ_FROM=SEED where they start. A failure is shrunk and printed as text with its seed.
+// DARNER_FUZZ_FROM=SEED where they start. A failure is shrunk and printed as text with its seed. A crash ends the run and tells
+// the seed; with DARNER_FUZZ_FORK=1 each check runs in a process of its own, and crashes are shrunk like all else.
 #include "darner/graph/text.h"
 #include "tests/fuzz_check.h"
 #include "tests/fuzz_graphs.h"
@@ -9,6 +10,10 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdlib>
 
 namespace darner::test {
@@ -19,9 +24,46 @@ uint64_t number_in(const char* variable, uint64_t otherwise) {
     return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+using Check = std::function<FuzzResult(const Graph&, const NamedTensors&)>;
+
 constexpr uint64_t graphs_in_ci = 300;
 uint64_t graph_count() { return number_in("DARNER_FUZZ", graphs_in_ci); }
+bool in_children() { return std::getenv("DARNER_FUZZ_FORK") != nullptr; }
 uint64_t first_seed() { return number_in("DARNER_FUZZ_FROM", 0); }
+
+volatile uint64_t current_seed = 0;
+
+// Only what may be called in a signal handler.
+void tell_seed(int) {
+    char text[64] = "the seed is ";
+    size_t end = 12;
+    for (uint64_t scale = 10000000000000000000u; scale > 0; scale /= 10)
+        if (const uint64_t digit = current_seed / scale % 10; digit > 0 || end > 12 || scale == 1)
+            text[end++] = static_cast<char>('0' + digit);
+    text[end++] = '\n';
+    if (write(STDERR_FILENO, text, end) < 0) std::_Exit(1);
+    std::_Exit(134);
+}
+
+// The result of a check that ran in a child; one that crashed is bad.
+FuzzResult run_in_child(const Check& check, const Graph& graph, const NamedTensors& leaves) {
+    int ends[2];
+    if (pipe(ends) != 0) return {Verdict::bad, "no pipe"};
+    const pid_t child = fork();
+    if (child == 0) {
+        const FuzzResult result = check(graph, leaves);
+        const std::string line = static_cast<char>('0' + static_cast<int>(result.verdict)) + result.text.substr(0, 4000);
+        std::_Exit(write(ends[1], line.data(), line.size()) == static_cast<ssize_t>(line.size()) ? 0 : 1);
+    }
+    close(ends[1]);
+    std::string line;
+    char buffer[4096];
+    for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof buffer)) > 0;) line.append(buffer, static_cast<size_t>(n));
+    close(ends[0]);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0 || line.empty()) return {Verdict::bad, "crashed"};
+    return {static_cast<Verdict>(line[0] - '0'), line.substr(1)};
+}
 
 // The same seed with fewer nodes and smaller dims where that still fails, then the graph itself made smaller.
 std::string report(uint64_t seed, const std::function<FuzzResult(const Graph&, const NamedTensors&)>& check,
@@ -51,16 +93,21 @@ std::string report(uint64_t seed, const std::function<FuzzResult(const Graph&, c
 class Fuzz : public testing::Test {
 protected:
     // Checks each graph; at most `most_failures` are shrunk and printed. Too many unsuitable graphs would be an idle test.
-    template <class Check>
-    void run(uint64_t stride, const Check& check) {
+    void run(uint64_t stride, const std::function<std::vector<Check>(uint64_t seed)>& checks_of) {
+        std::signal(SIGABRT, tell_seed);
+        std::signal(SIGSEGV, tell_seed);
         constexpr int most_failures = 5;
         uint64_t checked = 0, unsuitable = 0;
         int failures = 0;
         std::map<std::string, int> reasons;
         for (uint64_t seed = first_seed(); seed < first_seed() + graph_count(); seed += stride) {
+            current_seed = seed;
             const auto drawn = random_case({seed});
             ASSERT_TRUE(drawn) << "seed " << seed << ": " << drawn.error().text();
-            for (const auto& one : check(seed)) {
+            for (const Check& check : checks_of(seed)) {
+                const Check one = !in_children() ? check : [&check](const Graph& graph, const NamedTensors& leaves) {
+                    return run_in_child(check, graph, leaves);
+                };
                 const FuzzResult result = one(drawn->graph, drawn->leaves);
                 ++checked;
                 if (result.verdict == Verdict::unsuitable) {
@@ -81,8 +128,6 @@ protected:
         EXPECT_LE(unsuitable * 3, checked) << why;
     }
 };
-
-using Check = std::function<FuzzResult(const Graph&, const NamedTensors&)>;
 
 TEST_F(Fuzz, DevicesAgreeWithTheReference) {
     setenv("DARNER_POISON", "1", 1);

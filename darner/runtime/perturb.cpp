@@ -12,8 +12,6 @@
 namespace darner {
 namespace {
 
-constexpr uint32_t seeds = 4;
-
 DType widened(DType dtype) { return is_float(dtype) ? DType::f64 : dtype; }
 
 // Half the spacing of a float's values at 1, and the smallest spacing: what devices may flush or round to.
@@ -46,11 +44,14 @@ Result<Tensor> magnitudes(const Call& call, std::span<const Tensor* const> opera
     return eval_call(call, pointers);
 }
 
-double sign_of(uint32_t seed, uint32_t node, size_t element) {
+// In [-1.5, -0.5] or [0.5, 1.5]. Not just a sign: errors of one size would cancel as often as not.
+double move_of(uint32_t seed, uint32_t node, size_t element) {
     uint64_t mixed = (uint64_t{seed} << 48) ^ (uint64_t{node} << 28) ^ element;
     mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
     mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
-    return (mixed >> 40) & 1 ? 1 : -1;
+    mixed ^= mixed >> 31;
+    const double size = 0.5 + static_cast<double>(mixed >> 11) * 0x1p-53;
+    return mixed & 1 ? size : -size;
 }
 
 // The graph with f64 for all floats. Nodes keep their ids.
@@ -134,31 +135,37 @@ Result<std::vector<Tensor>> RoundingModel::values(const NamedTensors& leaves, ui
         move = [&](NodeId id, std::span<const Tensor* const> operands, Tensor& value) -> Result<void> {
             if (!is_float(value.dtype)) return {};
             TRY(const std::vector<double> error, own_error(*NodeCall(graph_, id), *NodeCall(wide_, id), operands, value));
-            for (size_t i = 0; i < error.size(); ++i) value.real[i] += amplitude * sign_of(seed, id.value, i) * error[i];
+            for (size_t i = 0; i < error.size(); ++i) value.real[i] += amplitude * move_of(seed, id.value, i) * error[i];
             return {};
         };
     return eval_nodes(wide_, wide, move);
 }
 
-Result<NamedTensors> rounding_spread(const Graph& graph, const NamedTensors& leaves) {
-    TRY(const RoundingModel model, RoundingModel::of(graph));
-    TRY(const std::vector<Tensor> exact, model.values(leaves, 0, 0));
-    NamedTensors spread;
-    for (const GraphOutput& output : model.graph().outputs)
-        if (const Tensor& value = exact[output.node.value]; is_float(value.dtype))
-            spread.emplace(output.name, Tensor::zeros(value.dtype, value.dims));
+Result<std::vector<std::vector<double>>> RoundingModel::spread(const NamedTensors& leaves, uint32_t seeds) const {
+    TRY(const std::vector<Tensor> exact, values(leaves, 0, 0));
+    std::vector<std::vector<double>> spread(exact.size());
+    for (size_t node = 0; node < exact.size(); ++node) spread[node].resize(exact[node].real.size());
     for (uint32_t seed = 1; seed <= seeds; ++seed) {
-        TRY(const std::vector<Tensor> moved, model.values(leaves, seed, 1));
-        for (const GraphOutput& output : model.graph().outputs) {
-            const auto found = spread.find(output.name);
-            if (found == spread.end()) continue;
-            for (size_t i = 0; i < found->second.real.size(); ++i) {
-                const double change = std::fabs(moved[output.node.value].real[i] - exact[output.node.value].real[i]);
-                if (std::isfinite(change)) found->second.real[i] = std::max(found->second.real[i], change);
+        TRY(const std::vector<Tensor> moved, values(leaves, seed, 1));
+        for (size_t node = 0; node < exact.size(); ++node)
+            for (size_t i = 0; i < spread[node].size(); ++i) {
+                const double change = std::fabs(moved[node].real[i] - exact[node].real[i]);
+                if (std::isfinite(change)) spread[node][i] = std::max(spread[node][i], change);
             }
-        }
     }
     return spread;
+}
+
+Result<NamedTensors> rounding_spread(const Graph& graph, const NamedTensors& leaves) {
+    constexpr uint32_t seeds = 4;
+    TRY(const RoundingModel model, RoundingModel::of(graph));
+    TRY(const auto spread, model.spread(leaves, seeds));
+    NamedTensors of_outputs;
+    for (const GraphOutput& output : model.graph().outputs) {
+        const Type& type = model.graph().type(output.node);
+        if (is_float(type.dtype)) of_outputs[output.name] = Tensor::of(DType::f64, type.shape(), spread[output.node.value]);
+    }
+    return of_outputs;
 }
 
 }  // namespace darner

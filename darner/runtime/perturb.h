@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How much rounding can change what a graph computes: the graph in f64 with each inexact result moved, element by element, by
-// plus or minus the error that its op may have. The spread of a few such runs bounds the error of f32 and half-precision
+// about the error that its op may have, up or down. The spread of a few such runs bounds the error of f32 and half-precision
 // arithmetic of the same formula, cancellation included, which no tolerance that looks at results alone can know.
 #pragma once
 
@@ -18,8 +18,11 @@ public:
     static Result<RoundingModel> of(const Graph& graph);
     // The graph with its composites expanded: what node ids below refer to.
     const Graph& graph() const { return graph_; }
-    // Values of all nodes, floats in f64. `seed` chooses the signs of the errors, `amplitude` multiplies them; 0 moves nothing.
+    // Values of all nodes, floats in f64. `seed` chooses the errors, `amplitude` multiplies them; 0 moves nothing.
     Result<std::vector<Tensor>> values(const NamedTensors& leaves, uint32_t seed, double amplitude) const;
+
+    // By node: the largest change of each element of a float over a few seeds. Empty for integers.
+    Result<std::vector<std::vector<double>>> spread(const NamedTensors& leaves, uint32_t seeds) const;
 
 private:
     Graph graph_, wide_;
