@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The darner command. It parses the command line, runs one subcommand and turns its Result into an exit code: 0 on success,
-// 1 on any error, 130 when Ctrl-C ended it. Parse errors read like all other errors: one line, and a hint with the nearest word where one is near.
+// 1 on any error, 130 when Ctrl-C ended it. Parse errors read like all other errors: one line, and a hint with the nearest word
+// where one is near.
 #include "cli/command.h"
 #include "darner/base/nearest.h"
 
@@ -93,6 +94,8 @@ Result<int> run(int argc, char** argv) {
     add_train(line);
     add_eval(line);
     add_run(line);
+    add_plan(line);
+    add_compile(line);
     add_grad(line);
     add_op(line);
 

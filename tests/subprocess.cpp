@@ -38,7 +38,8 @@ bool drain(int descriptor, std::string& into) {
 
 }  // namespace
 
-ProcessResult run_process(const std::vector<std::string>& words, const std::vector<std::string>& environment) {
+ProcessResult run_process(const std::vector<std::string>& words, const std::vector<std::string>& environment,
+                          const OnOutput& on_output) {
     ProcessResult result;
     int out[2], err[2];
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) return result;
@@ -55,6 +56,7 @@ ProcessResult run_process(const std::vector<std::string>& words, const std::vect
             const bool is_out = &stream == &streams[0];
             if (drain(stream.fd, is_out ? result.out : result.err)) {
                 if (is_out && result.first_out_seconds < 0) result.first_out_seconds = seconds_since(start);
+                if (on_output) on_output(child, result);
                 continue;
             }
             stream.fd = -1;  // poll skips it

@@ -2,6 +2,8 @@
 // Runs a program as a user would: its own process, stdin empty, stdout and stderr caught apart.
 #pragma once
 
+#include <sys/types.h>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,12 @@ struct ProcessResult {
     double first_out_seconds = -1;  // when the first byte of stdout came
 };
 
+// Called with what the process has printed so far, whenever it prints: it may send the process a signal.
+using OnOutput = std::function<void(pid_t process, const ProcessResult& so_far)>;
+
 // words[0] is the program's path. `environment` holds NAME=VALUE to add.
-ProcessResult run_process(const std::vector<std::string>& words, const std::vector<std::string>& environment = {});
+ProcessResult run_process(const std::vector<std::string>& words, const std::vector<std::string>& environment = {},
+                          const OnOutput& on_output = {});
 
 // A folder of its own under the temporary folder, removed at the end.
 class TemporaryFolder {

@@ -3,6 +3,7 @@
 // bits, that the devices agree, and what the output looks like. Runs but the first use a small made-up data set.
 #include "darner/base/files.h"
 #include "darner/io/safetensors.h"
+#include "tests/small_images.h"
 #include "tests/subprocess.h"
 
 #include <gmock/gmock.h>
@@ -11,28 +12,17 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <random>
 #include <regex>
-#include <sstream>
 
 namespace darner::test {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
 
 ProcessResult train(const std::vector<std::string>& options) {
     std::vector<std::string> words{DARNER_BINARY_DIR "/bin/darner", "train", "fashion-mnist"};
     words.insert(words.end(), options.begin(), options.end());
     return run_process(words);
-}
-
-std::vector<Json> json_lines(const std::string& text) {
-    std::vector<Json> lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) lines.push_back(Json::parse(line));
-    return lines;
 }
 
 TEST(TrainFashionMnist, ReachesItsAccuracyInTime) {
@@ -68,38 +58,9 @@ TEST(TrainFashionMnist, TheFirstStepShowsSoon) {
     EXPECT_THAT(result.err, testing::Not(HasSubstr("\r")));
 }
 
-// --- a small data set ---------------------------------------------------------------------------------------------------
-
-void put_u32(std::string& out, uint32_t value) {
-    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
-}
-
-// Noise in which the row of the label's number is bright.
-void write_images(const TemporaryFolder& folder, const std::string& part, uint32_t count, uint32_t seed) {
-    constexpr uint32_t side = 10;
-    std::mt19937 random(seed);
-    std::string images, labels;
-    put_u32(images, 0x803);
-    put_u32(labels, 0x801);
-    for (std::string* file : {&images, &labels}) put_u32(*file, count);
-    put_u32(images, side);
-    put_u32(images, side);
-    for (uint32_t i = 0; i < count; ++i) {
-        const uint32_t label = i % 10;
-        labels += static_cast<char>(label);
-        for (uint32_t row = 0; row < side; ++row)
-            for (uint32_t col = 0; col < side; ++col) images += static_cast<char>(random() % 100 + (row == label ? 150 : 0));
-    }
-    ASSERT_TRUE(write_text_file(folder.file(part + "-images-idx3-ubyte"), images));
-    ASSERT_TRUE(write_text_file(folder.file(part + "-labels-idx1-ubyte"), labels));
-}
-
 class TrainSmall : public testing::Test {
 protected:
-    void SetUp() override {
-        write_images(data_, "train", 150, 1);
-        write_images(data_, "t10k", 35, 2);
-    }
+    void SetUp() override { write_small_images(data_.path()); }
     // Batches of 16: the last of an epoch would be partial.
     ProcessResult run(const std::string& out, const std::vector<std::string>& more) {
         std::vector<std::string> words{"--data", data_.path(), "--out", out};
@@ -190,7 +151,7 @@ TEST_F(TrainSmall, ErrorsComeBeforeTheWork) {
     EXPECT_THAT(missing, HasSubstr("./dev setup"));
     ASSERT_TRUE(write_text_file(out_.file("file"), "x"));
     EXPECT_THAT(error(run(out_.file("file"), {})), HasSubstr("file"));
-    EXPECT_THAT(error(run("/proc", {})), HasSubstr("/proc/model.safetensors: cannot create a file"));
+    EXPECT_THAT(error(run("/proc", {})), HasSubstr("/proc/checkpoint.safetensors: cannot create a file"));
     ASSERT_TRUE(make_folder(out_.file("model.safetensors")));
     EXPECT_THAT(error(run(out_.path(), {})), HasSubstr("a folder has its name"));
 }
@@ -208,7 +169,7 @@ TEST_F(TrainSmall, DivergedTrainingIsAnErrorAndKeepsTheOldModel) {
     ASSERT_TRUE(kept);
     EXPECT_EQ(*kept, old_model);
     const auto entries = std::filesystem::directory_iterator(out_.path());
-    EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);  // no file of a probe stays
+    EXPECT_EQ(std::distance(begin(entries), end(entries)), 2);  // the model and the checkpoint of the beginning
 }
 
 }  // namespace

@@ -240,6 +240,7 @@ Result<void> write_file(const std::string& path, std::span<const std::span<const
     const std::string target = exists ? target_of(path) : path;
     std::string temporary;
     TRY(const int descriptor, create_beside(target, temporary));
+    const Descriptor holds_lock(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));  // until the file has its name
     Result<void> written = write_temporary(descriptor, path, exists ? &status : nullptr, pieces);
     if (written && ::rename(temporary.c_str(), target.c_str()) != 0) written = system_error(path, "rename the finished file");
     if (!written) {

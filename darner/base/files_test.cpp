@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "darner/base/files.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -115,6 +118,40 @@ TEST_F(Files, AFailedWriteLeavesTheOldFile) {
     EXPECT_EQ(*read_text_file(at("f")), "old");
     EXPECT_EQ(entries(), 1u) << "the temporary file is left";
     EXPECT_THAT(write_text_file("/dev/full", "x").error().text(), HasSubstr("No space left"));
+}
+
+// What a killed writer leaves goes; what others use or own stays.
+TEST_F(Files, LeftoversGo) {
+    const std::vector<std::string> ours{"f.1-0.tmp", "f.4194304-17.tmp"};
+    const std::vector<std::string> others{"f",         "f.tmp",     "f.1-.tmp",   "f.-1.tmp",     "f.1.tmp",
+                                          "f.1-x.tmp", "g.1-0.tmp", "ff.1-0.tmp", "f.1-0.tmp.old"};
+    for (const auto* names : {&ours, &others})
+        for (const std::string& name : *names) ASSERT_TRUE(write_text_file(at(name), name));
+    ASSERT_EQ(::mkfifo(at("f.2-0.tmp").c_str(), 0600), 0);  // no writer: opening it must not wait
+    const int in_use = ::open(at("f.3-0.tmp").c_str(), O_CREAT | O_WRONLY, 0600);
+    ASSERT_EQ(::flock(in_use, LOCK_EX), 0);
+    remove_leftovers(at("f"));
+    for (const std::string& name : ours) EXPECT_FALSE(fs::exists(at(name))) << name;
+    for (const std::string& name : others) EXPECT_TRUE(fs::exists(at(name))) << name;
+    EXPECT_TRUE(fs::exists(at("f.3-0.tmp"))) << "a writer at work lost its file";
+    ::close(in_use);
+    fs::create_symlink(at("f"), at("link"));
+    remove_leftovers(at("link"));
+    EXPECT_FALSE(fs::exists(at("f.3-0.tmp"))) << "they lie beside what the link names";
+    remove_leftovers(at("none/f"));  // no folder, nothing to do
+    remove_leftovers("no-such-file-here");
+}
+
+// Cleaning up while others write takes nothing from them.
+TEST_F(Files, LeftoversAreToldFromFilesInUse) {
+    std::atomic<bool> done = false;
+    std::thread cleaner([&] {
+        while (!done) remove_leftovers(at("f"));
+    });
+    for (int i = 0; i < 60; ++i) EXPECT_TRUE(write_text_file(at("f"), std::string(20'000, 'x')));
+    done = true;
+    cleaner.join();
+    EXPECT_EQ(entries(), 1u);
 }
 
 TEST_F(Files, WritersAtOnceDoNotMix) {

@@ -119,17 +119,6 @@ Result<Checkpoint> from_json(const std::string& text, const std::string& path) {
     return checkpoint;
 }
 
-std::string checksum(const std::map<std::string, Array>& tensors, std::string_view training) {
-    Hasher hasher;
-    hasher.add(training);
-    for (const auto& [name, array] : tensors) {
-        hasher.add(std::string_view(name));
-        hasher.add(std::string_view(type_text(array)));
-        hasher.add(std::string_view(reinterpret_cast<const char*>(array.data.data()), array.data.size()));
-    }
-    return fmt::format("{:016x}", hasher.value());
-}
-
 std::string text_of(const std::map<std::string, std::string>& metadata, const char* key) {
     const auto found = metadata.find(key);
     return found == metadata.end() ? std::string() : found->second;
@@ -183,6 +172,17 @@ Result<TrainingSettings> resumed_settings(const Checkpoint& checkpoint, const Tr
                      "leave these options out to go on with the checkpoint's, or train anew without --resume");
 }
 
+std::string checkpoint_checksum(const std::map<std::string, Array>& tensors, std::string_view training) {
+    Hasher hasher;
+    hasher.add(training);
+    for (const auto& [name, array] : tensors) {
+        hasher.add(std::string_view(name));
+        hasher.add(std::string_view(type_text(array)));
+        hasher.add(std::string_view(reinterpret_cast<const char*>(array.data.data()), array.data.size()));
+    }
+    return fmt::format("{:016x}", hasher.value());
+}
+
 bool is_checkpoint(const Safetensors& file) { return file.metadata.contains(version_key); }
 
 Result<Checkpoint> checkpoint_of(Safetensors file, const std::string& path) {
@@ -190,7 +190,7 @@ Result<Checkpoint> checkpoint_of(Safetensors file, const std::string& path) {
     if (const std::string written = text_of(file.metadata, version_key); written != version)
         return unsupported(fmt::format("[checkpoint] its format is {}, this darner reads format {}", written, version), path);
     const std::string training = text_of(file.metadata, training_key);
-    if (text_of(file.metadata, checksum_key) != checksum(file.tensors, training))
+    if (text_of(file.metadata, checksum_key) != checkpoint_checksum(file.tensors, training))
         return invalid("[checkpoint] the checksum is wrong: the file was changed or not written to its end", path);
     TRY(Checkpoint checkpoint, from_json(training, path));
     checkpoint.state = std::move(file.tensors);
@@ -206,8 +206,10 @@ Result<void> write_checkpoint(const std::string& path, const Checkpoint& checkpo
     Safetensors file;
     file.tensors = checkpoint.state;
     const std::string training = to_json(checkpoint).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-    file.metadata = {
-        {"format", "pt"}, {version_key, version}, {training_key, training}, {checksum_key, checksum(file.tensors, training)}};
+    file.metadata = {{"format", "pt"},
+                     {version_key, version},
+                     {training_key, training},
+                     {checksum_key, checkpoint_checksum(file.tensors, training)}};
     return write_safetensors(path, file);
 }
 

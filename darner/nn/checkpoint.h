@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace darner {
@@ -89,6 +90,8 @@ private:
 // Whether the file says that it is a checkpoint; what it holds then. `path` names it in errors.
 bool is_checkpoint(const Safetensors& file);
 Result<Checkpoint> checkpoint_of(Safetensors file, const std::string& path);
+// Over the tensors and the JSON of the metadata.
+std::string checkpoint_checksum(const std::map<std::string, Array>& tensors, std::string_view training);
 
 // One file, which must be whole.
 Result<Checkpoint> read_checkpoint(const std::string& path);
