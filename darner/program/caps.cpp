@@ -4,6 +4,8 @@
 
 #include "darner/base/check.h"
 
+#include <utility>
+
 namespace darner {
 
 const char* to_string(DeviceKind kind) {
@@ -32,6 +34,42 @@ Caps webgpu_default_caps() {
     caps.kind = DeviceKind::integrated_gpu;
     caps.code = CodeKind::wgsl;
     caps.hazard = HazardKind::per_buffer;
+    return caps;
+}
+
+Caps vulkan_minimum_caps() {
+    // The members' own defaults, where Vulkan guarantees no less (specification, "Required Limits").
+    Caps caps;
+    caps.kind = DeviceKind::integrated_gpu;
+    caps.max_storage_bindings = 4;
+    caps.max_invocations = 128;
+    caps.max_workgroup_size = {128, 128, 64};
+    caps.max_loop_rounds = 65535;
+    return caps;
+}
+
+Caps h200_caps() {
+    Caps caps;
+    caps.max_storage_bindings = 1u << 20;
+    caps.max_binding_bytes = 0xffffffffu;
+    caps.max_segment_bytes = 0xffe00000u;
+    caps.offset_alignment = 16;
+    caps.max_workgroup_bytes = 48 * 1024;
+    caps.max_invocations = 1024;
+    caps.max_workgroup_size = {1024, 1024, 64};
+    caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = 32;
+    caps.subgroup_size_control = caps.subgroup_shuffle = true;
+    caps.f16_storage = caps.f16_arithmetic = caps.bf16_coop = caps.vulkan_memory_model = true;
+    for (const auto& [n, k] : {std::pair{16u, 16u}, {8u, 16u}, {8u, 8u}})
+        for (const kir::Scalar sum : {kir::Scalar::f16, kir::Scalar::f32})
+            caps.coop_shapes.push_back({kir::Scalar::f16, sum, 16, n, k});
+    caps.coop_shapes.push_back({kir::Scalar::bf16, kir::Scalar::f32, 16, 16, 16});
+    caps.compute_units = 132;
+    caps.memory_bytes = uint64_t{139} << 30;
+    caps.copy_bytes_per_second = 4.1e12;
+    caps.f32_flops = 50e12;
+    caps.dispatch_seconds = 0.2e-6;
+    caps.barrier_seconds = 2.5e-6;
     return caps;
 }
 

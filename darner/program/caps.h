@@ -61,6 +61,10 @@ struct Caps {
 
 // The defaults that every WebGPU device grants; also what tests cut other devices down to.
 Caps webgpu_default_caps();
+// The least that every Vulkan 1.2 device grants, and loops short enough for Mesa's CPU driver.
+Caps vulkan_minimum_caps();
+// One NVIDIA H200 through Vulkan, with its measured rates: what plans and estimates take when there is no device.
+Caps h200_caps();
 // The checking interpreter: gpu-like limits with the given subgroup size.
 Caps interpreter_caps(uint32_t subgroup_size = 32);
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "darner/runtime/load.h"
+
+#include "darner/emit/limits.h"
+#include "darner/emit/spirv.h"
+#include "darner/emit/wgsl.h"
+#include "darner/runtime/devices.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace darner {
+namespace {
+
+Result<void> initialise(Session& session, const CompileOptions& options) {
+    if (has_seed(session.program())) {
+        const std::array<uint32_t, 2> words = {static_cast<uint32_t>(options.seed), static_cast<uint32_t>(options.seed >> 32)};
+        TRY(session.write("seed", make_array<uint32_t>({2}, std::span<const uint32_t>(words))));
+    }
+    if (options.run_init && session.program().find_entry("init") != nullptr) TRY(session.run("init"));
+    return {};
+}
+
+// SPIR-V under the Vulkan memory model asks the device for it even where the kernel could do without.
+bool is_usable(const Caps& emitted_for, const Caps& caps) {
+    return emitted_for.code != CodeKind::spirv || !emitted_for.vulkan_memory_model || caps.vulkan_memory_model;
+}
+
+}  // namespace
+
+bool has_seed(const Program& program) {
+    const TensorId id = program.find_state("seed");
+    return id.valid() && program.tensor(id).dtype == "u32" && program.tensor(id).dims == std::vector<int64_t>{2};
+}
+
+Result<void> check_fits(const Program& program, const Caps& caps) {
+    std::vector<std::string> reasons;
+    ErrorKind kind = ErrorKind::limit;
+    if (const Result<void> fits = verify(program, caps); !fits) reasons.push_back(fits.error().message);
+    for (const KernelCode& kernel : program.kernels)
+        if (const Result<void> fits = check_limits(kernel.kir, caps); !fits && fits.error().kind == ErrorKind::unsupported) {
+            reasons.push_back(fits.error().message);
+            kind = ErrorKind::unsupported;
+        }
+    const uint32_t planned_rounds = program.caps.max_loop_rounds;
+    if (caps.max_loop_rounds != 0 && (planned_rounds == 0 || planned_rounds > caps.max_loop_rounds))
+        reasons.push_back(fmt::format("[program] its loops may run for more than the {} rounds after which this driver ends them",
+                                      caps.max_loop_rounds));
+    if (reasons.empty()) return {};
+    Error error{kind, fmt::format("the program does not fit the device: {}", fmt::join(reasons, "; "))};
+    error.hint = "compile the graph for this device (darner compile --device), or run it on the device that it was compiled for";
+    return error;
+}
+
+Result<void> emit_code(Program& program, const Caps& caps) {
+    const bool usable = is_usable(program.caps, caps);
+    for (KernelCode& kernel : program.kernels) {
+        TRY(check_limits(kernel.kir, caps));
+        if (caps.code == CodeKind::spirv && (kernel.spirv.empty() || !usable)) {
+            TRY(kernel.spirv, emit_spirv(kernel.kir, caps));
+        } else if (caps.code == CodeKind::wgsl && kernel.wgsl.empty()) {
+            TRY(kernel.wgsl, emit_wgsl(kernel.kir, caps));
+        }
+    }
+    return {};
+}
+
+Result<Session> start_session(std::shared_ptr<Device> device, Program program, const CompileOptions& options) {
+    const auto shared = std::make_shared<const Program>(std::move(program));
+    TRY(std::unique_ptr<Executable> executable, device->load(shared));
+    Session session(std::move(device), shared, std::move(executable));
+    TRY(initialise(session, options));
+    return session;
+}
+
+Result<Session> load_program(Program program, const CompileOptions& options) {
+    std::shared_ptr<Device> device = options.open;
+    if (device == nullptr) {
+        TRY(std::unique_ptr<Device> opened, open_device(options.device));
+        device = std::move(opened);
+    }
+    TRY(check_fits(program, device->caps()));
+    TRY(emit_code(program, device->caps()));
+    return start_session(std::move(device), std::move(program), options);
+}
+
+}  // namespace darner
