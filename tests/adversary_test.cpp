@@ -192,6 +192,11 @@ uint64_t align(uint64_t offset, const Caps& caps) {
 void move(Program& program, const ScratchBuffer& buffer, SegmentId segment, uint64_t offset) {
     Segment& target = program.segments[segment.value];
     target.bytes = std::max(target.bytes, align(offset + buffer.bytes(), program.caps));
+    // The gaps of a bundle stay zero where it moves to, behind all that is there.
+    const std::vector<ByteRange> gaps = program.segments[buffer.segment.value].kept_zero;
+    for (const ByteRange& gap : gaps)
+        if (buffer.begin <= gap.offset && gap.offset < buffer.end)
+            target.kept_zero.push_back({offset + (gap.offset - buffer.begin), gap.bytes});
     for_each_window(body_of_step(program), [&](BindingWindow& window, uint32_t, size_t) {
         if (!buffer.holds(window)) return;
         window.segment = segment;

@@ -4,6 +4,7 @@
 #include "darner/base/check.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace darner::plan {
 
@@ -14,63 +15,8 @@ namespace {
 // Allocations round up to 16 bytes and start at the device's binding alignment.
 uint64_t allocation_alignment(const Caps& caps) { return std::max<uint64_t>(16, caps.offset_alignment); }
 
-struct Life {
-    uint32_t buffer = 0, first = 0, last = 0;
-    uint64_t bytes = 0;
-    size_t segment = 0;  // index into the scratch list
-    uint64_t offset = 0;
-    bool overlaps(const Life& other) const { return first <= other.last && other.first <= last; }
-};
-
-std::vector<Life> lives_of(const EntryPlan& plan, const Caps& caps, bool alias) {
-    std::vector<Life> lives(plan.buffers.size());
-    std::vector<bool> used(plan.buffers.size(), false);
-    const uint32_t end = plan.tasks.empty() ? 0 : plan.tasks.back().level + 1;
-    const auto touch = [&](BufferId buffer, uint32_t level) {
-        Life& life = lives[buffer.value];
-        life.first = used[buffer.value] ? std::min(life.first, level) : level;
-        life.last = std::max(life.last, level);
-        used[buffer.value] = true;
-    };
-    for (const Task& task : plan.tasks)
-        for (const Use& use : task.uses)
-            for (BufferId buffer : use.covered) touch(buffer, task.level);
-    for (const CopyTask& copy : plan.copies) touch(copy.source, end);
-    std::vector<Life> scratch;
-    for (uint32_t i = 0; i < lives.size(); ++i) {
-        if (!used[i] || plan.buffers[i].placed) continue;
-        lives[i].buffer = i;
-        lives[i].bytes = align_up(std::max<uint64_t>(plan.buffers[i].bytes(), 4), allocation_alignment(caps));
-        if (!alias) {
-            lives[i].first = 0;
-            lives[i].last = end;
-        }
-        scratch.push_back(lives[i]);
-    }
-    return scratch;
-}
-
-uint64_t lower_bound_of(const std::vector<Life>& lives) {
-    uint32_t end = 0;
-    for (const Life& life : lives) end = std::max(end, life.last);
-    std::vector<uint64_t> live(end + 1, 0);
-    for (const Life& life : lives)
-        for (uint32_t level = life.first; level <= life.last; ++level) live[level] += life.bytes;
-    return lives.empty() ? 0 : *std::max_element(live.begin(), live.end());
-}
-
-// The lowest free offset of a segment for a life, given what is placed there.
-uint64_t lowest_offset(const std::vector<Life>& placed, const Life& life, size_t segment) {
-    std::vector<std::pair<uint64_t, uint64_t>> taken;
-    for (const Life& other : placed)
-        if (other.segment == segment && other.overlaps(life)) taken.push_back({other.offset, other.offset + other.bytes});
-    std::sort(taken.begin(), taken.end());
-    uint64_t offset = 0;
-    for (const auto& [from, to] : taken) {
-        if (offset + life.bytes <= from) break;
-        offset = std::max(offset, to);
-    }
-    return offset;
+uint64_t allocation_bytes(const Buffer& buffer, const Caps& caps) {
+    return align_up(std::max<uint64_t>(buffer.bytes(), 4), allocation_alignment(caps));
 }
 
 }  // namespace
@@ -79,61 +25,212 @@ std::pair<SegmentId, uint64_t> SegmentAllocator::append(uint64_t bytes) {
     const uint64_t size = align_up(std::max<uint64_t>(bytes, 4), allocation_alignment(caps_));
     if (!current_.valid() || segments_[current_.value].bytes + size > caps_.max_segment_bytes) {
         current_ = SegmentId(segments_.size());
-        segments_.push_back({kind_, 0, zeroed_, slots_});
+        segments_.push_back({kind_, 0, zeroed_, slots_, {}});
     }
     const uint64_t offset = segments_[current_.value].bytes;
     segments_[current_.value].bytes += size;
     return {current_, offset};
 }
 
-ScratchReport place_scratch(EntryPlan& plan, std::vector<Segment>& segments, std::vector<SegmentId>& scratch,
-                            SegmentAllocator& bundles, const Caps& caps, bool alias) {
-    ScratchReport report;
+// --- bundles -----------------------------------------------------------------------------------------------------------
+
+Scratch::Shape Scratch::shape_of(const EntryPlan& plan, const Bundle& bundle) const {
+    Shape shape{bundle.offsets, {}, align_up(bundle.bytes, allocation_alignment(caps_))};
+    for (BufferId member : bundle.members) shape.sizes.push_back(plan.buffers[member.value].words() * 4);
+    return shape;
+}
+
+uint32_t Scratch::index_of(SegmentId segment) const {
+    return static_cast<uint32_t>(std::find(scratch_.begin(), scratch_.end(), segment) - scratch_.begin());
+}
+
+const Scratch::PlacedBundle& Scratch::place_bundle(const Shape& shape, SegmentAllocator& allocator, std::vector<bool>& taken) {
+    for (size_t i = 0; i < placed_.size(); ++i)
+        if (!taken[i] && placed_[i].shape == shape) {
+            taken[i] = true;
+            return placed_[i];
+        }
+    const auto [segment, offset] = allocator.append(shape.bytes);
+    if (index_of(segment) == scratch_.size()) scratch_.push_back(segment);
+    bundle_segments_ = scratch_.size();
+    for (size_t i = 0; i < shape.offsets.size(); ++i) {
+        const uint64_t start = shape.offsets[i] + shape.sizes[i];
+        const uint64_t end = i + 1 < shape.offsets.size() ? shape.offsets[i + 1] : shape.bytes;
+        if (start == end) continue;
+        segments_[segment.value].kept_zero.push_back({offset + start, end - start});
+    }
+    taken.push_back(true);
+    placed_.push_back({shape, segment, offset});
+    return placed_.back();
+}
+
+void Scratch::place_bundles(EntryPlan& plan) {
+    SegmentAllocator allocator(segments_, SegmentKind::scratch, true, caps_);
+    std::vector<bool> taken(placed_.size(), false);
     for (const Bundle& bundle : plan.bundles) {
-        const auto [segment, offset] = bundles.append(bundle.bytes);
+        const PlacedBundle& place = place_bundle(shape_of(plan, bundle), allocator, taken);
         for (size_t i = 0; i < bundle.members.size(); ++i) {
             Buffer& buffer = plan.buffers[bundle.members[i].value];
-            buffer.placed = true;
-            buffer.segment = segment;
-            buffer.offset = offset + bundle.offsets[i];
+            buffer.segment = place.segment;
+            buffer.offset = place.offset + bundle.offsets[i];
         }
-        report.sum += bundle.bytes;
     }
-    const uint64_t in_bundles = report.sum;
+}
 
-    std::vector<Life> lives = lives_of(plan, caps, alias);
-    for (const Life& life : lives) report.sum += life.bytes;
-    report.lower_bound = in_bundles + lower_bound_of(lives);
-    std::stable_sort(lives.begin(), lives.end(), [](const Life& x, const Life& y) {
-        return std::tuple(y.bytes, x.first, x.buffer) < std::tuple(x.bytes, y.first, y.buffer);
-    });
-    std::vector<Life> placed;
-    std::vector<uint64_t> heights;
-    for (Life& life : lives) {
-        for (life.segment = 0;; ++life.segment) {
-            if (life.segment == heights.size()) heights.push_back(0);
-            life.offset = lowest_offset(placed, life, life.segment);
-            if (life.offset == 0 || life.offset + life.bytes <= caps.max_segment_bytes) break;
+// --- layout ------------------------------------------------------------------------------------------------------------
+
+std::vector<uint64_t> Scratch::sizes(const EntryPlan& plan) const {
+    std::vector<uint64_t> sizes;
+    for (const Buffer& buffer : plan.buffers) sizes.push_back(buffer.placed ? 0 : allocation_bytes(buffer, caps_));
+    for (const Bundle& bundle : plan.bundles)
+        for (BufferId member : bundle.members) sizes[member.value] = plan.buffers[member.value].words() * 4;
+    return sizes;
+}
+
+namespace {
+
+// Memory of bundles between two gaps: what is larger does not fit.
+struct Stretch {
+    uint64_t bytes = 0;
+    std::vector<BufferId> members;
+};
+
+struct BundleMemory {
+    std::vector<Stretch> stretches;
+    std::vector<FixedBlock> gaps;
+    uint64_t bytes = 0;
+};
+
+// The most bytes alive in a group, with what gaps cost: for every length of a stretch, what is larger shares no bytes with
+// stretches up to that length.
+uint64_t lower_bound_of(const BundleMemory& bundles, std::span<const Block> blocks, const std::vector<Block>& life_of) {
+    std::vector<uint64_t> lengths = {0};
+    for (const Stretch& stretch : bundles.stretches) lengths.push_back(stretch.bytes);
+    std::sort(lengths.begin(), lengths.end());
+    lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+    uint64_t bound = 0;
+    for (uint64_t length : lengths) {
+        std::vector<Block> larger;
+        for (const Block& block : blocks)
+            if (block.bytes > length) larger.push_back(block);
+        uint64_t closed = bundles.bytes;  // to what is larger
+        for (const Stretch& stretch : bundles.stretches) {
+            if (stretch.bytes <= length) continue;
+            closed -= stretch.bytes;
+            for (BufferId member : stretch.members) larger.push_back(life_of[member.value]);
         }
-        heights[life.segment] = std::max(heights[life.segment], life.offset + life.bytes);
-        placed.push_back(life);
+        bound = std::max(bound, closed + most_live(larger));
     }
-    while (scratch.size() < heights.size()) {
-        scratch.push_back(SegmentId(segments.size()));
-        segments.push_back({SegmentKind::scratch, 0, false, 1});
+    return bound;
+}
+
+// `segment_of`: the index of a segment for spots.
+template <class SegmentOf>
+BundleMemory memory_of_bundles(const EntryPlan& plan, uint64_t alignment, uint32_t end, const SegmentOf& segment_of) {
+    BundleMemory out;
+    for (const Bundle& bundle : plan.bundles) {
+        const Buffer& head = plan.buffers[bundle.members[0].value];
+        const uint64_t bytes = align_up(bundle.bytes, alignment);
+        out.bytes += bytes;
+        out.stretches.emplace_back();
+        uint64_t at = 0;  // from the bundle's start
+        const auto gap_until = [&](uint64_t offset) {
+            if (offset == at) return;
+            out.gaps.push_back({{offset - at, 0, end}, {segment_of(head.segment), head.offset + at}});
+            if (offset != bytes) out.stretches.emplace_back();
+        };
+        for (size_t i = 0; i < bundle.members.size(); ++i) {
+            gap_until(bundle.offsets[i]);
+            const uint64_t size = plan.buffers[bundle.members[i].value].words() * 4;
+            out.stretches.back().bytes += size;
+            out.stretches.back().members.push_back(bundle.members[i]);
+            at = bundle.offsets[i] + size;
+        }
+        gap_until(bytes);
     }
-    report.peak = in_bundles;
-    for (size_t i = 0; i < heights.size(); ++i) {
-        Segment& segment = segments[scratch[i].value];
-        segment.bytes = std::max(segment.bytes, heights[i]);
-        report.peak += heights[i];
+    return out;
+}
+
+}  // namespace
+
+Layout Scratch::lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule) const {
+    Layout out;
+    const uint32_t end = schedule.empty() ? 0 : *std::max_element(schedule.begin(), schedule.end());
+    const std::vector<uint64_t> bytes = sizes(plan);
+    // Packing counts segments from the entry's own bundles on; those of other entries are left alone.
+    std::vector<uint32_t> own;
+    const auto own_index = [&](SegmentId segment) {
+        const uint32_t index = index_of(segment);
+        const size_t at = static_cast<size_t>(std::find(own.begin(), own.end(), index) - own.begin());
+        if (at == own.size()) own.push_back(index);
+        return static_cast<uint32_t>(at);
+    };
+    const BundleMemory bundles = memory_of_bundles(plan, allocation_alignment(caps_), end, own_index);
+    std::vector<Block> blocks, life_of(plan.buffers.size());
+    std::vector<FixedBlock> fixed = bundles.gaps;
+    out.report.sum = bundles.bytes;
+    for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+        const std::vector<uint32_t>& items = dependence.touched_by[b];
+        if (items.empty()) continue;
+        Block block{bytes[b], alias_ ? end : 0, alias_ ? 0 : end};
+        for (uint32_t item : items) {
+            block.first = std::min(block.first, schedule[item]);
+            block.last = std::max(block.last, schedule[item]);
+        }
+        life_of[b] = block;
+        const Buffer& buffer = plan.buffers[b];
+        if (buffer.segment.valid()) {
+            fixed.push_back({block, {own_index(buffer.segment), buffer.offset}});
+        } else {
+            blocks.push_back(block);
+            out.packed.push_back(BufferId(b));
+            out.report.sum += block.bytes;
+        }
     }
-    for (const Life& life : placed) {
-        Buffer& buffer = plan.buffers[life.buffer];
-        buffer.segment = scratch[life.segment];
-        buffer.offset = life.offset;
+    out.packing = pack(blocks, fixed, caps_.max_segment_bytes);
+    out.report.peak = out.packing.total();
+    out.report.lower_bound = lower_bound_of(bundles, blocks, life_of);
+    out.schedule = std::move(schedule);
+    out.heights.resize(bundle_segments_);
+    for (size_t i = own.size(); i < out.packing.heights.size(); ++i) {
+        own.push_back(static_cast<uint32_t>(out.heights.size()));
+        out.heights.push_back(0);
     }
-    return report;
+    for (size_t i = 0; i < out.packing.heights.size(); ++i) out.heights[own[i]] = out.packing.heights[i];
+    for (Spot& spot : out.packing.spots) spot.segment = own[spot.segment];
+    return out;
+}
+
+uint64_t Scratch::needed_bytes(std::span<const Layout> layouts) const {
+    std::vector<uint64_t> heights;
+    for (SegmentId segment : scratch_) heights.push_back(segments_[segment.value].bytes);
+    for (const Layout& layout : layouts) {
+        heights.resize(std::max(heights.size(), layout.heights.size()));
+        for (size_t i = 0; i < layout.heights.size(); ++i) heights[i] = std::max(heights[i], layout.heights[i]);
+    }
+    return std::accumulate(heights.begin(), heights.end(), uint64_t{0});
+}
+
+void Scratch::reserve(std::span<const Layout> layouts) {
+    for (const Layout& layout : layouts)
+        for (size_t i = 0; i < layout.heights.size(); ++i) {
+            if (i == scratch_.size()) {
+                scratch_.push_back(SegmentId(segments_.size()));
+                segments_.push_back({SegmentKind::scratch, 0, false, 1, {}});
+            }
+            Segment& segment = segments_[scratch_[i].value];
+            segment.bytes = std::max(segment.bytes, layout.heights[i]);
+        }
+}
+
+void Scratch::place(EntryPlan& plan, const Layout& layout) const {
+    for (size_t i = 0; i < layout.packed.size(); ++i) {
+        Buffer& buffer = plan.buffers[layout.packed[i].value];
+        buffer.segment = scratch_[layout.packing.spots[i].segment];
+        buffer.offset = layout.packing.spots[i].offset;
+    }
+    for (Buffer& buffer : plan.buffers) buffer.placed |= buffer.segment.valid();
+    apply(layout.schedule, plan);
 }
 
 }  // namespace darner::plan

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Places scratch buffers: offsets in a few segments by liveness in barrier groups, largest first at the lowest offset that is
-// free for the whole life. Buffers of a bundle go to zeroed memory of their own, whose gaps stay zero.
+// Memory: segments of every kind, and the places of scratch buffers by liveness in barrier groups. Scratch is shared by the
+// entries of a Program. The buffers of a bundle lie at fixed distances; the gaps between them are filled with zeros at load
+// and nothing is ever placed there, but the memory of the members themselves is used by others while they are dead.
 #pragma once
 
-#include "darner/plan/tasks.h"
-#include "darner/program/program.h"
+#include "darner/plan/packing.h"
+#include "darner/plan/schedule.h"
 
 namespace darner::plan {
+
+uint64_t align_up(uint64_t value, uint64_t alignment);
 
 // Lays memory of one kind out in segments below the device's size limit.
 class SegmentAllocator {
@@ -26,15 +29,62 @@ private:
     SegmentId current_;
 };
 
-uint64_t align_up(uint64_t value, uint64_t alignment);
-
 struct ScratchReport {
     uint64_t peak = 0, lower_bound = 0, sum = 0;
 };
 
-// Scratch segments are shared by the entries of a Program: `scratch` lists them, grown as needed. With `alias` off no two
-// buffers share bytes.
-ScratchReport place_scratch(EntryPlan& plan, std::vector<Segment>& segments, std::vector<SegmentId>& scratch,
-                            SegmentAllocator& bundles, const Caps& caps, bool alias);
+// A schedule of an entry with the places that its scratch buffers get.
+struct Layout {
+    Schedule schedule;
+    Packing packing;                // of `packed`; spots count scratch segments
+    std::vector<BufferId> packed;   // what is in no bundle
+    std::vector<uint64_t> heights;  // by scratch segment: what this entry uses of it
+    ScratchReport report;
+};
+
+class Scratch {
+public:
+    // With `alias` off no two buffers of an entry share bytes.
+    Scratch(std::vector<Segment>& segments, const Caps& caps, bool alias) : segments_(segments), caps_(caps), alias_(alias) {}
+
+    // For every entry before the first is laid out. Bundles of equal shape in different entries share their place; others have
+    // segments of their own, which only their entry uses.
+    void place_bundles(EntryPlan& plan);
+
+    // By buffer: what it takes when it is not placed yet or lies in a bundle; 0 for others.
+    std::vector<uint64_t> sizes(const EntryPlan& plan) const;
+
+    Layout lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule) const;
+
+    // Of all scratch segments, when each entry gets its layout.
+    uint64_t needed_bytes(std::span<const Layout> layouts) const;
+    // Makes the segments as large as the layouts of all entries need.
+    void reserve(std::span<const Layout> layouts);
+    // Gives the buffers their places, and tasks and copies their order.
+    void place(EntryPlan& plan, const Layout& layout) const;
+
+private:
+    struct Shape {
+        std::vector<uint64_t> offsets, sizes;
+        uint64_t bytes = 0;
+        bool operator==(const Shape&) const = default;
+    };
+    struct PlacedBundle {
+        Shape shape;
+        SegmentId segment;
+        uint64_t offset = 0;
+    };
+
+    Shape shape_of(const EntryPlan& plan, const Bundle& bundle) const;
+    const PlacedBundle& place_bundle(const Shape& shape, SegmentAllocator& allocator, std::vector<bool>& taken);
+    uint32_t index_of(SegmentId segment) const;
+
+    std::vector<Segment>& segments_;
+    const Caps& caps_;
+    bool alias_;
+    std::vector<PlacedBundle> placed_;
+    std::vector<SegmentId> scratch_;  // those with bundles come first
+    size_t bundle_segments_ = 0;
+};
 
 }  // namespace darner::plan

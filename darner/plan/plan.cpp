@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The planner's list of steps: prepare, group, lower, order, place, emit items; then the Program's tables.
+// The planner's list of steps: prepare, group, lower; then for all entries together schedules and memory; then barriers and the
+// Program's tables.
 #include "darner/plan/plan.h"
 
 #include "darner/plan/grouping.h"
+#include "darner/plan/hazards.h"
 #include "darner/plan/lower.h"
 #include "darner/plan/memory.h"
 #include "darner/plan/prepare.h"
-#include "darner/plan/schedule.h"
+#include "darner/plan/refusal.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +26,7 @@ public:
           options_(options),
           kernels_(program_.kernels),
           constants_(program_.segments, SegmentKind::constant, false, caps),
-          bundles_(program_.segments, SegmentKind::scratch, true, caps) {
+          scratch_(program_.segments, caps, options.alias_scratch) {
         program_.caps = caps;
     }
 
@@ -35,8 +37,12 @@ public:
             graphs.push_back(std::move(prepared));
         }
         TRY(place_state(graphs));
-        for (const Graph& graph : graphs) TRY(plan_entry(graph));
-        TRY(check_memory());
+        for (const Graph& graph : graphs) TRY(lower(graph));
+        TRY(place_scratch());
+        for (size_t e = 0; e < plans_.size(); ++e) {
+            program_.entries[e].body = emit_items(plans_[e]);
+            program_.reports.push_back(report(program_.entries[e], layouts_[e].report));
+        }
         if (auto verified = verify(program_); !verified) {
             DCHECK(false, "the plan is not valid: " + verified.error().text());
             return unsupported("[plan] the plan came out wrong, which is a bug in darner; please report it with the graph: " +
@@ -58,9 +64,9 @@ private:
     }
 
     Result<void> check_size(const std::string& what, uint64_t bytes) const {
-        if (bytes <= caps_.max_binding_bytes && bytes <= caps_.max_segment_bytes) return {};
-        return limit_error(fmt::format("[plan] {} takes {} bytes, more than the device binds at once ({} bytes)", what, bytes,
-                                       std::min(caps_.max_binding_bytes, caps_.max_segment_bytes)));
+        if (bytes <= caps_.max_segment_bytes) return {};
+        return limit_error(fmt::format("[plan] {} takes {} bytes, more than one buffer of the device holds ({} bytes)", what,
+                                       bytes, caps_.max_segment_bytes));
     }
 
     // Params of one role lie side by side in name order, trainable ones first; each role in segments of its own.
@@ -94,15 +100,20 @@ private:
         return {};
     }
 
-    Result<void> plan_entry(const Graph& graph) {
+    Result<void> lower(const Graph& graph) {
         TRY(Grouping grouping, group_nodes(graph, caps_, options_));
-        Entry entry;
+        Entry& entry = program_.entries.emplace_back();
         entry.name = graph.name;
-        SegmentAllocator io(program_.segments, SegmentKind::io, false, caps_);
-        SegmentAllocator ring(program_.segments, SegmentKind::io, false, caps_, std::max(1u, options_.ring_slots));
+        // Where hazards are tracked by buffer, a dispatch that reads an input and writes an output must find them in two.
+        SegmentAllocator in(program_.segments, SegmentKind::io, false, caps_),
+            out(program_.segments, SegmentKind::io, false, caps_);
+        const uint32_t slots = std::max(1u, options_.ring_slots);
+        SegmentAllocator ring_in(program_.segments, SegmentKind::io, false, caps_, slots),
+            ring_out(program_.segments, SegmentKind::io, false, caps_, slots);
         memory_.io = [&](const std::string& name, const Type& type, bool output, bool per_step) {
             const uint64_t bytes = static_cast<uint64_t>(type.count()) * byte_size(type.dtype);
-            const auto [segment, offset] = (per_step ? ring : io).append(bytes);
+            SegmentAllocator& allocator = output ? (per_step ? ring_out : out) : (per_step ? ring_in : in);
+            const auto [segment, offset] = allocator.append(bytes);
             (output ? entry.outputs : entry.inputs).push_back(TensorId(program_.tensors.size()));
             program_.tensors.push_back(tensor_of(name, type, segment, offset));
             program_.tensors.back().per_step = per_step;
@@ -111,12 +122,42 @@ private:
         memory_.constant = [&](const Tensor& value) { return place_constant(value); };
         TRY(EntryPlan plan, lower_entry(graph, grouping, memory_, kernels_, caps_, options_));
         for (const Buffer& buffer : plan.buffers) TRY(check_size(buffer.label, buffer.bytes()));
-        order_tasks(plan);
-        const ScratchReport scratch = place_scratch(plan, program_.segments, scratch_, bundles_, caps_, options_.alias_scratch);
-        entry.body = emit_items(plan);
-        program_.reports.push_back(report(entry, scratch));
-        program_.entries.push_back(std::move(entry));
+        plans_.push_back(std::move(plan));
         return {};
+    }
+
+    // Of the schedules of each entry the one whose memory packs best; where that is more than there is, longer ones too. What
+    // still does not fit is refused before anything is allocated.
+    Result<void> place_scratch() {
+        for (EntryPlan& plan : plans_) scratch_.place_bundles(plan);
+        for (const EntryPlan& plan : plans_) {
+            const Dependence dependence = dependence_of(plan);
+            std::vector<Schedule> schedules = shortest_schedules(dependence, scratch_.sizes(plan));
+            layouts_.push_back(scratch_.lay_out(plan, dependence, std::move(schedules.front())));
+            schedules.erase(schedules.begin());
+            improve(layouts_.back(), plan, dependence, std::move(schedules));
+        }
+        if (!fits())
+            for (size_t e = 0; e < plans_.size(); ++e) {
+                const Dependence dependence = dependence_of(plans_[e]);
+                improve(layouts_[e], plans_[e], dependence,
+                        serial_schedules(dependence, scratch_.sizes(plans_[e]), layouts_[e].schedule));
+            }
+        if (!fits()) return memory_error(program_, plans_, layouts_, scratch_.needed_bytes(layouts_));
+        scratch_.reserve(layouts_);
+        for (size_t e = 0; e < plans_.size(); ++e) scratch_.place(plans_[e], layouts_[e]);
+        return {};
+    }
+
+    void improve(Layout& best, const EntryPlan& plan, const Dependence& dependence, std::vector<Schedule> schedules) const {
+        for (Schedule& schedule : schedules) {
+            Layout layout = scratch_.lay_out(plan, dependence, std::move(schedule));
+            if (layout.report.peak < best.report.peak) best = std::move(layout);
+        }
+    }
+
+    bool fits() const {
+        return caps_.memory_bytes == 0 || lasting_bytes(program_) + scratch_.needed_bytes(layouts_) <= caps_.memory_bytes;
     }
 
     SharedMemory::Placed place_constant(const Tensor& value) {
@@ -151,31 +192,16 @@ private:
         return out;
     }
 
-    // Before anything is allocated: does it fit?
-    Result<void> check_memory() const {
-        uint64_t total = 0;
-        for (const Segment& segment : program_.segments) total += segment.bytes * segment.slots;
-        if (caps_.memory_bytes == 0 || total <= caps_.memory_bytes) return {};
-        std::vector<const ProgramTensor*> largest;
-        for (const ProgramTensor& tensor : program_.tensors) largest.push_back(&tensor);
-        std::stable_sort(largest.begin(), largest.end(), [](const auto* x, const auto* y) { return x->bytes > y->bytes; });
-        std::string list;
-        for (size_t i = 0; i < std::min<size_t>(largest.size(), 5); ++i)
-            list += fmt::format("{}{} ({} bytes)", i > 0 ? ", " : "", largest[i]->name, largest[i]->bytes);
-        Error error = limit_error(fmt::format("[plan] the program needs {} bytes, the device has {}; largest tensors: {}", total,
-                                              caps_.memory_bytes, list));
-        error.hint = "a smaller batch or model, or a device with more memory";
-        return error;
-    }
-
     const Module& module_;
     const Caps& caps_;
     const PlanOptions& options_;
     Program program_;
     KernelTable kernels_;
-    SegmentAllocator constants_, bundles_;
+    SegmentAllocator constants_;
+    Scratch scratch_;
     SharedMemory memory_;
-    std::vector<SegmentId> scratch_;
+    std::vector<EntryPlan> plans_;  // by entry
+    std::vector<Layout> layouts_;
 };
 
 }  // namespace

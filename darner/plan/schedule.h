@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Order: tasks get barrier groups (levels) by dependence; after placement, hazards on byte ranges decide where barriers stand.
+// Schedules: the barrier group of every item. The critical path says how many groups there must be; within the freedom that
+// leaves, items move to where fewer bytes are alive at the peak. The memory planner packs the candidates and takes the smallest.
 #pragma once
 
-#include "darner/plan/tasks.h"
+#include "darner/plan/dependence.h"
 
 namespace darner::plan {
 
-// Sets each task's level: one more than the highest of what it reads or must come after. Reorders tasks by level, stably.
-void order_tasks(EntryPlan& plan);
+// By item of a Dependence: its group, above those of all that it waits for.
+using Schedule = std::vector<uint32_t>;
 
-// Window of a use once buffers are placed.
-BindingWindow window_of(const EntryPlan& plan, const Use& use);
+// As early as possible comes first; the others have as many groups. `bytes`: by buffer, what its memory takes.
+std::vector<Schedule> shortest_schedules(const Dependence& dependence, const std::vector<uint64_t>& bytes);
 
-// Dispatches in order with a barrier before each that conflicts (read after write, write after read, write after write, on
-// byte ranges, aliasing included) with one since the last barrier; then the copies.
-std::vector<Item> emit_items(const EntryPlan& plan);
+// One item after another, each chosen by what it allocates and frees: more groups, fewer bytes. For what does not fit otherwise.
+std::vector<Schedule> serial_schedules(const Dependence& dependence, const std::vector<uint64_t>& bytes,
+                                       const Schedule& shortest);
+
+// Sets the levels of tasks and copies, and sorts both by level, stably.
+void apply(const Schedule& schedule, EntryPlan& plan);
 
 }  // namespace darner::plan

@@ -35,13 +35,15 @@ struct Buffer {
 struct Use {
     BufferId first, last;
     kir::Access access = kir::Access::read;
-    std::vector<BufferId> covered;  // every buffer in the window; just `first` for one
+    std::vector<BufferId> covered;   // every buffer in the window; just `first` for one
+    uint64_t offset = 0, bytes = 0;  // a part of one buffer, from its start; no bytes: all of it
 };
 
 struct Task {
     KernelId kernel;
     std::array<uint32_t, 3> groups = {1, 1, 1};
-    std::vector<Use> uses;      // in binding order
+    std::vector<Use> uses;  // in binding order
+    std::vector<uint32_t> params;
     std::vector<TaskId> after;  // besides what the uses imply: readers of memory that this task overwrites
     std::string label;
     uint64_t flops = 0;
@@ -56,7 +58,8 @@ struct Bundle {
 };
 
 struct CopyTask {
-    BufferId source, target;  // at the end of the step, after every task
+    BufferId source, target;  // after every task that writes the source or touches the target
+    uint32_t level = 0;       // barrier group
 };
 
 struct EntryPlan {
