@@ -51,8 +51,8 @@ std::string grid_text(const std::array<uint32_t, 3>& groups) {
 void print_report(const Program& program, const Entry& entry, const PlanReport& report, size_t groups) {
     const Memory memory = memory_of(program, entry);
     fmt::print("{}\n", printable(entry.name));
-    fmt::print("  {} kernels, {} dispatches in {} barrier groups, {} barriers", report.kernels, report.dispatches, groups,
-               report.barriers);
+    fmt::print("  {} kernels, {} dispatches in {} barrier group{}, {} barriers", report.kernels, report.dispatches, groups,
+               groups == 1 ? "" : "s", report.barriers);
     if (program.caps.hazard == HazardKind::per_buffer)
         fmt::print(", {} barriers expected of a device that tracks buffers", report.buffer_barriers);
     fmt::print("\n  memory: state {} bytes, inputs and outputs {}, constants {}\n", memory.state, memory.io, memory.constants);

@@ -18,6 +18,10 @@ foreach(source ${example_sources})
   list(APPEND DARNER_EXAMPLES example_${name})
 endforeach()
 
+# Prints docs/estimates.md. Left out of `all`.
+add_executable(estimates EXCLUDE_FROM_ALL bench/estimates.cpp)
+target_link_libraries(estimates PRIVATE darner_options ${DARNER_LAYERS} fmt::fmt)
+
 if(DARNER_TESTS)
   file(GLOB test_sources CONFIGURE_DEPENDS tests/*.cpp)
   if(test_sources)

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "darner/kir/features.h"
 
+#include "darner/base/checked.h"
+
+#include <algorithm>
+
 namespace darner::kir {
 namespace {
 
@@ -12,7 +16,43 @@ bool has_result(Opcode op) {
            op != Opcode::loop && op != Opcode::branch;
 }
 
+std::optional<uint64_t> u32_constant(const Kernel& kernel, ValueId v) {
+    if (kernel.at(v).op != Opcode::constant || kernel.at(v).type != u32_type) return std::nullopt;
+    return kernel.at(v).aux;
+}
+
+std::optional<uint64_t> rounds_in(const Kernel& kernel, BlockId block) {
+    uint64_t total = 0;
+    for (const ValueId v : kernel.block(block).instructions) {
+        const Instruction& inst = kernel.at(v);
+        std::optional<uint64_t> rounds = 0;
+        if (inst.op == Opcode::loop) {
+            const std::optional<uint64_t> own = rounds_of(kernel, v), body = rounds_in(kernel, inst.first_block);
+            const std::optional<uint64_t> nested = own && body ? checked_mul(*own, *body) : std::nullopt;
+            rounds = nested ? checked_add(*nested, *own) : std::nullopt;
+        } else if (inst.op == Opcode::branch) {
+            const std::optional<uint64_t> then = rounds_in(kernel, inst.first_block),
+                                          otherwise = rounds_in(kernel, BlockId(inst.first_block.value + 1));
+            rounds = then && otherwise ? std::optional(std::max(*then, *otherwise)) : std::nullopt;
+        }
+        const std::optional<uint64_t> sum = rounds ? checked_add(total, *rounds) : std::nullopt;
+        if (!sum) return std::nullopt;
+        total = *sum;
+    }
+    return total;
+}
+
 }  // namespace
+
+std::optional<uint64_t> rounds_of(const Kernel& kernel, ValueId loop) {
+    const uint64_t low = u32_constant(kernel, kernel.operand(loop, 0)).value_or(0);
+    const std::optional<uint64_t> high = u32_constant(kernel, kernel.operand(loop, 1)),
+                                  step = u32_constant(kernel, kernel.operand(loop, 2));
+    if (!high || !step || *step == 0) return std::nullopt;
+    return *high > low ? (*high - low + *step - 1) / *step : 0;
+}
+
+std::optional<uint64_t> total_rounds(const Kernel& kernel) { return rounds_in(kernel, BlockId(0)); }
 
 bool touches(const Kernel& kernel, const Instruction& inst, Scalar scalar) {
     if (has_result(inst.op) && inst.type.scalar == scalar) return true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/estimate.h"
 
+#include "darner/kir/features.h"
 #include "darner/program/groups.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -47,10 +47,10 @@ private:
                     break;
                 case kir::Opcode::store: add(result_.written, inst.aux, times * element_bytes(inst.aux)); break;
                 case kir::Opcode::loop: {
-                    const std::optional<double> rounds = rounds_of(v);
-                    if (rounds == 0) break;
-                    const double body = walk(inst.first_block, times * rounds.value_or(unbounded));
-                    waits += rounds.value_or(1) * body;
+                    const std::optional<uint64_t> rounds = kir::rounds_of(kernel_, v);
+                    if (rounds == 0u) break;
+                    const double body = walk(inst.first_block, times * (rounds ? double(*rounds) : unbounded));
+                    waits += double(rounds.value_or(1)) * body;
                     break;
                 }
                 case kir::Opcode::branch:
@@ -76,19 +76,6 @@ private:
     void add(std::vector<double>& bytes, uint32_t binding, double more) { bytes[binding] += more; }
     double element_bytes(uint32_t binding) const {
         return double(kir::byte_size(kernel_.bindings[binding].scalar)) * kernel_.bindings[binding].lanes;
-    }
-
-    std::optional<double> constant(kir::ValueId v) const {
-        const kir::Instruction& inst = kernel_.at(v);
-        if (inst.op != kir::Opcode::constant) return std::nullopt;
-        return inst.type.scalar == kir::Scalar::i32 ? double(static_cast<int32_t>(inst.aux)) : double(inst.aux);
-    }
-    // Of a loop whose bounds differ between invocations: those of the one that starts at zero, where the end is known.
-    std::optional<double> rounds_of(kir::ValueId loop) const {
-        const std::optional<double> low = constant(kernel_.operand(loop, 0)), high = constant(kernel_.operand(loop, 1)),
-                                    step = constant(kernel_.operand(loop, 2));
-        if (!high || !step || *step <= 0) return std::nullopt;
-        return std::max(0.0, std::ceil((*high - low.value_or(0)) / *step));
     }
 
     const kir::Kernel& kernel_;

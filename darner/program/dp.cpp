@@ -16,7 +16,7 @@
 namespace darner {
 namespace {
 
-// No text begins with the first byte, and a transfer as text changes the last ones.
+// The first byte is in no text, and a transfer as text changes the last ones.
 constexpr std::string_view magic =
     "\x89"
     "darner\r\n"

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 namespace darner {
@@ -38,15 +39,22 @@ Result<void> check_fits(const Program& program, const Caps& caps) {
     std::vector<std::string> reasons;
     ErrorKind kind = ErrorKind::limit;
     if (const Result<void> fits = verify(program, caps); !fits) reasons.push_back(fits.error().message);
-    for (const KernelCode& kernel : program.kernels)
+    const auto add = [&](std::string reason) {
+        if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(std::move(reason));
+    };
+    const uint32_t planned_rounds = program.caps.max_loop_rounds, rounds_left = caps.max_loop_rounds;
+    const bool may_loop = rounds_left == 0 || (planned_rounds != 0 && planned_rounds <= rounds_left);
+    for (const KernelCode& kernel : program.kernels) {
         if (const Result<void> fits = check_limits(kernel.kir, caps); !fits && fits.error().kind == ErrorKind::unsupported) {
-            reasons.push_back(fits.error().message);
+            add(fits.error().message);
             kind = ErrorKind::unsupported;
         }
-    const uint32_t planned_rounds = program.caps.max_loop_rounds;
-    if (caps.max_loop_rounds != 0 && (planned_rounds == 0 || planned_rounds > caps.max_loop_rounds))
-        reasons.push_back(fmt::format("[program] its loops may run for more than the {} rounds after which this driver ends them",
-                                      caps.max_loop_rounds));
+        if (may_loop) continue;
+        const std::optional<uint64_t> rounds = kir::total_rounds(kernel.kir);
+        if (!rounds || *rounds > rounds_left)
+            add(fmt::format("[kernel {}] its loops run for {} rounds, and this driver ends them after {}", kernel.kir.name,
+                            rounds ? std::to_string(*rounds) : "an unknown number of", rounds_left));
+    }
     if (reasons.empty()) return {};
     Error error{kind, fmt::format("the program does not fit the device: {}", fmt::join(reasons, "; "))};
     error.hint = "compile the graph for this device (darner compile --device), or run it on the device that it was compiled for";
