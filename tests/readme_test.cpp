@@ -67,7 +67,7 @@ TEST(Readme, ItsTwoCommandsAreThere) {
     for (const char* command : {"./dev demo", "./dev test"}) EXPECT_THAT(readme, testing::HasSubstr(command));
 }
 
-// A block of the tour: "$ build/bin/darner WORDS" lines with what each printed. Training is not repeated here, and what a
+// A block of the tour: "$ build/bin/darner WORDS" lines with what each printed. Trainings are not repeated here, and what a
 // device is called differs between machines: of those only the options are checked.
 std::string replayed(const std::string& block, const std::string& folder) {
     const std::string prompt = "$ build/bin/darner ";
@@ -82,7 +82,7 @@ std::string replayed(const std::string& block, const std::string& folder) {
         }
         out += line + "\n";
         const std::string words = line.substr(prompt.size());
-        skipping = words.starts_with("train") || words.find("--fill") != std::string::npos;
+        skipping = words.starts_with("train") || words.starts_with("eval") || words.find("--fill") != std::string::npos;
         const std::string command =
             "cd " + folder + " && " DARNER_BINARY_DIR "/bin/darner " + words + (skipping ? " --help" : "");
         const ProcessResult result = run_process({"/bin/sh", "-c", command + " 2>&1"});
