@@ -89,9 +89,10 @@ std::vector<uint64_t> Scratch::sizes(const EntryPlan& plan) const {
 
 namespace {
 
-// Memory of bundles between two gaps: what is larger does not fit.
+// Memory of bundles between two gaps, in whole units of the alignment: what is larger does not fit. Nobody but its members uses
+// what remains behind them.
 struct Stretch {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, remainder = 0;
     std::vector<BufferId> members;
 };
 
@@ -118,6 +119,7 @@ uint64_t lower_bound_of(const BundleMemory& bundles, std::span<const Block> bloc
             if (stretch.bytes <= length) continue;
             closed -= stretch.bytes;
             for (BufferId member : stretch.members) larger.push_back(life_of[member.value]);
+            larger.back().bytes -= stretch.remainder;
         }
         bound = std::max(bound, closed + most_live(larger));
     }
@@ -147,6 +149,10 @@ BundleMemory memory_of_bundles(const EntryPlan& plan, uint64_t alignment, uint32
             at = bundle.offsets[i] + size;
         }
         gap_until(bytes);
+    }
+    for (Stretch& stretch : out.stretches) {
+        stretch.remainder = stretch.bytes % alignment;
+        stretch.bytes -= stretch.remainder;
     }
     return out;
 }

@@ -135,7 +135,7 @@ private:
             std::vector<Schedule> schedules = shortest_schedules(dependence, scratch_.sizes(plan));
             layouts_.push_back(scratch_.lay_out(plan, dependence, std::move(schedules.front())));
             schedules.erase(schedules.begin());
-            improve(layouts_.back(), plan, dependence, std::move(schedules));
+            if (options_.shorten_lives) improve(layouts_.back(), plan, dependence, std::move(schedules));
         }
         if (!fits())
             for (size_t e = 0; e < plans_.size(); ++e) {
