@@ -12,9 +12,10 @@ import cpp_source
 target_folders = ["darner/device", "darner/emit"]
 op_folders = ["darner/ops", "darner/graph", "darner/transform", "darner/rewrite", "darner/kir", "darner/kernels"]
 ordinary_words = set(
-    """abs add and any broadcast cast ceil concat cond constant cos dot equal floor gather get greater index input iota less
-    linear log max maximum mean min minimum mul negate normal not or output pad param pow prod product rem reshape reverse
-    round scan select sign sin slice sort split sub sum transpose uniform where while""".split()
+    """abs add all and any broadcast cast ceil clamp concat cond constant cos dot equal floor gather get greater index
+    input iota isfinite isinf isnan less linear log max maximum mean min minimum mod mul negate normal not or output
+    pad param pow prod product rem reshape resize reverse round scan select sign sin slice sort split stack std sub sum
+    tile transpose trunc uniform where while""".split()
 )
 _target = re.compile(r"vulkan|spir-?v|wgsl|webgpu", re.IGNORECASE)
 _op_entry = re.compile(r'\.name\s*=\s*"([a-z][a-z0-9_]*)"')

@@ -267,7 +267,7 @@ Value Builder::call(std::string_view name, std::span<const Value> operands, std:
     if (!resolve_attrs(*op, given, attrs, where)) return {this, {}};
     std::vector<Value> values(operands.begin(), operands.end());
     if (!check_operands(*op, values, where)) return {this, {}};
-    if (op->is_map() && !broadcast_operands(*op, values, where)) return {this, {}};
+    if (op->batch == Batch::pointwise && !broadcast_operands(*op, values, where)) return {this, {}};
     return call_resolved(*op, std::move(values), std::move(attrs), where);
 }
 

@@ -523,7 +523,7 @@ private:
     Result<void> add_operand(Frame& frame, Item item) const {
         if (frame.operands.size() <= frame.slot) frame.operands.resize(frame.slot + 1);
         if (frame.slot < frame.given.size()) frame.given[frame.slot] = true;
-        if (item.is_literal && !frame.op->is_map())
+        if (item.is_literal && frame.op->batch != Batch::pointwise)
             return error(item.literal.at,
                          fmt::format("[{0}] a bare number stands only in elementwise calls: got {1}, expected a value such as "
                                      "constant f32[] {{{1}}}",

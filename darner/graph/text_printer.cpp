@@ -182,7 +182,7 @@ private:
         for (NodeId operand : node.operands) {
             const Pending* waits = operand.valid() ? find_pending(operand) : nullptr;
             const bool inside = waits && graph_.node(operand).provenance == node.provenance;
-            const bool number = inside && node.op->is_map() && graph_.is_splat(graph_.node(operand));
+            const bool number = inside && node.op->batch == Batch::pointwise && graph_.is_splat(graph_.node(operand));
             slots.push_back({operand, number ? Spelling::number : inside ? Spelling::nested : Spelling::reference});
         }
         for (size_t i = 0; i < slots.size();) {

@@ -26,6 +26,12 @@ Value max_spread(Value x, size_t axis) { return spread(max(x, {static_cast<int64
 Value widen(Value x) { return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? cast(x, DType::f32) : x; }
 Value narrow(Value x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
 
+Value clamp_indices(Value indices, int64_t size) {
+    if (size == 0) return indices;
+    const Value most = minimum(indices, splat(indices, static_cast<double>(size - 1)));
+    return most.dtype() == DType::i32 ? maximum(most, splat(most, 0)) : most;
+}
+
 std::optional<int64_t> concrete_count(const BuildCall& c, const Dims& dims, const std::vector<size_t>& axes) {
     int64_t count = 1;
     for (const size_t a : axes) {

@@ -20,6 +20,9 @@ Value max_spread(Value x, size_t axis);
 Value widen(Value x);
 Value narrow(Value x, DType dtype);
 
+// Indices moved into 0 .. size-1; as they are where size is 0.
+Value clamp_indices(Value indices, int64_t size);
+
 // The number of elements along `axes` where it is known; otherwise the builder fails with a message that names the op.
 std::optional<int64_t> concrete_count(const BuildCall& c, const Dims& dims, const std::vector<size_t>& axes);
 

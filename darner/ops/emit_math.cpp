@@ -13,8 +13,6 @@ using kir::Expr;
 using kir::Opcode;
 using kir::Scalar;
 
-namespace {
-
 Expr horner(kir::Builder& k, Expr z, std::initializer_list<float> coefficients) {
     Expr sum;
     for (const float c : coefficients) {
@@ -23,6 +21,12 @@ Expr horner(kir::Builder& k, Expr z, std::initializer_list<float> coefficients) 
     }
     return sum;
 }
+
+Expr nan_where(kir::Builder& k, Expr condition, Expr x, Expr otherwise) {
+    return k.select(condition, k.bitcast(k.bitcast(x, Scalar::u32) | 0x7fc00000u, Scalar::f32), otherwise);
+}
+
+namespace {
 
 // sin(x + quarter pi/2). The argument is reduced to [-pi/4, pi/4] by subtracting n pi/2, with pi/2 in three parts of which the
 // first two times n are exact for |x| <= 8192; beyond, the error grows in proportion to |x|, and what is left is cut to the range

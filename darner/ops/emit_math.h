@@ -5,7 +5,14 @@
 
 #include "darner/kir/builder.h"
 
+#include <initializer_list>
+
 namespace darner {
+
+// Polynomial in z, the highest power's coefficient first.
+kir::Expr horner(kir::Builder& k, kir::Expr z, std::initializer_list<float> coefficients);
+// A NaN, made from the bits of x, where the condition holds: for arguments outside a function's domain.
+kir::Expr nan_where(kir::Builder& k, kir::Expr condition, kir::Expr x, kir::Expr otherwise);
 
 kir::Expr emit_sin(kir::Builder& k, kir::Expr x);
 kir::Expr emit_cos(kir::Builder& k, kir::Expr x);

@@ -241,18 +241,7 @@ Value gather_back(const BuildCall& c, size_t operand, Value dy) {
     const size_t axis = c.axis("axis", c.type(0).rank());
     const auto size = concrete_count(c, c.type(0).dims, {axis});
     if (!size) return {};
-    Value indices = c.operand(1);
-    if (*size > 0) {
-        indices = minimum(indices, splat(indices, static_cast<double>(*size - 1)));
-        if (indices.dtype() == DType::i32) indices = maximum(indices, splat(indices, 0));
-    }
-    return scatter_add(indices, dy, *size, static_cast<int64_t>(axis));
-}
-
-Expr clamped_index(kir::Builder& k, Expr index, uint32_t extent) {
-    const auto last = static_cast<double>(extent - 1);
-    if (index.type().scalar == kir::Scalar::i32) index = k.bitcast(k.max(index, k.i32(0)), kir::Scalar::u32);
-    return k.assume_max(k.min(index, k.constant(index.type(), last)), extent - 1);
+    return scatter_add(clamp_indices(c.operand(1), *size), dy, *size, static_cast<int64_t>(axis));
 }
 
 Expr emit_gather(const Call& c, kir::Builder& k, Index out, const Fetch& fetch) {

@@ -79,6 +79,14 @@ Result<void> equal_dtypes(const Call& c, size_t a, size_t b) {
                                operand_name(c, a), operand_name(c, b), to_string(c.type(a).dtype), to_string(c.type(b).dtype)));
 }
 
+Result<void> broadcasts(const Call& c, size_t operand, const Dims& dims) {
+    const Dims& own = c.type(operand).dims;
+    bool fits = own.size() <= dims.size();
+    for (size_t i = 0; fits && i < own.size(); ++i) fits = own[i] == Dim(1) || own[i] == dims[dims.size() - own.size() + i];
+    if (fits) return {};
+    return c.error(fmt::format("{} does not broadcast to {}", describe(c, operand), to_string(dims)));
+}
+
 Result<Type> same_type(const Call& c, Accept accept) {
     for (size_t i = 0; i < c.operand_count(); ++i) {
         TRY(dtype(c, i, accept));
@@ -136,6 +144,21 @@ Result<Dim> elements(const Call& c, const Dims& dims) {
             return c.error(fmt::format("too many elements: the product of {} does not fit in 64 bits", to_string(dims)));
     }
     return symbolic * Dim(constant);
+}
+
+Result<Dims> reduced_dims(const Call& c, const std::vector<size_t>& axes, bool may_be_empty) {
+    const Dims& from = c.type(0).dims;
+    Dims dims;
+    for (size_t i = 0; i < from.size(); ++i) {
+        const bool reduced = std::find(axes.begin(), axes.end(), i) != axes.end();
+        if (reduced && !may_be_empty && from[i] == Dim(0))
+            return c.error(fmt::format("nothing to reduce: axis {} of {} is empty", i, describe(c, 0)));
+        if (!reduced)
+            dims.push_back(from[i]);
+        else if (c.boolean("keep"))
+            dims.push_back(1);
+    }
+    return dims;
 }
 
 }  // namespace darner::infer

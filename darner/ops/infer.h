@@ -26,6 +26,9 @@ Result<void> equal_dims(const Call& c, const Dims& got, const Dims& expected, co
 Result<void> equal_dim(const Call& c, const Dim& got, const Dim& expected, const std::string& what);
 Result<void> equal_dtypes(const Call& c, size_t a, size_t b);
 
+// Operand's shape becomes `dims` by NumPy's rule.
+Result<void> broadcasts(const Call& c, size_t operand, const Dims& dims);
+
 // All operands have one type, which is the result's.
 Result<Type> same_type(const Call& c, Accept accept);
 template <Accept accept>
@@ -40,6 +43,8 @@ Result<size_t> axis(const Call& c, int64_t axis, size_t rank);
 Result<std::vector<size_t>> axes(const Call& c, const std::vector<int64_t>& axes, size_t rank);
 // One entry an axis, from `low` to max_extent; empty means "the default on every axis" and passes.
 Result<void> per_axis(const Call& c, std::string_view attr, size_t rank, int64_t low);
+// The dims left over by a reduction of operand 0 with the attribute `keep`; an empty axis is an error unless it may be.
+Result<Dims> reduced_dims(const Call& c, const std::vector<size_t>& axes, bool may_be_empty);
 // Product of the dims; an overflow of concrete dims is an error.
 Result<Dim> elements(const Call& c, const Dims& dims);
 

@@ -50,15 +50,18 @@ Value expand_log_softmax(const BuildCall& c) {
     return narrow(sub(z, spread(log_sum, dims, {axis}, false)), c.type(0).dtype);
 }
 
+// exp(y), as the softmax whose exponentials and sums the value has computed already.
+Value probabilities(const BuildCall& c) { return softmax(widen(c.operand(0)), static_cast<int64_t>(axis_of(c))); }
+
 Value log_softmax_vjp(const BuildCall& c, size_t, Value dy) {
-    const Value d = widen(dy), p = exp(widen(c.value()));
-    return narrow(sub(d, mul(p, sum_spread(d, axis_of(c)))), c.type(0).dtype);
+    const Value d = widen(dy);
+    return narrow(sub(d, mul(probabilities(c), sum_spread(d, axis_of(c)))), c.type(0).dtype);
 }
 
 Value log_softmax_jvp(const BuildCall& c, std::span<const Value> tangents) {
     if (!tangents[0].valid()) return {};
-    const Value t = widen(tangents[0]), p = exp(widen(c.value()));
-    return narrow(sub(t, sum_spread(mul(p, t), axis_of(c))), c.type(0).dtype);
+    const Value t = widen(tangents[0]);
+    return narrow(sub(t, sum_spread(mul(probabilities(c), t), axis_of(c))), c.type(0).dtype);
 }
 
 // --- rms_norm -------------------------------------------------------------------------------------------------------

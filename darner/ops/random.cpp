@@ -16,12 +16,16 @@ namespace {
 using kir::Expr;
 
 constexpr OperandDef key_counter[] = {{"key"}, {"counter"}};
+constexpr OperandDef x_key_counter[] = {{"x"}, {"key"}, {"counter"}};
+constexpr OperandDef p_key_counter[] = {{"p"}, {"key"}, {"counter"}};
 constexpr AttrDef shape_attr = {"shape", AttrKind::dims, "", "the shape of the result"};
 constexpr AttrDef stream_attr = {"stream", AttrKind::integer, "none",
                                  "which of the independent streams; the Builder numbers its calls"};
 constexpr AttrDef bits_attrs[] = {shape_attr, stream_attr};
 constexpr AttrDef uniform_attrs[] = {
     shape_attr, stream_attr, {"low", AttrKind::real, "0", "the smallest value"}, {"high", AttrKind::real, "1", "the upper end"}};
+constexpr AttrDef bernoulli_attrs[] = {stream_attr};
+constexpr AttrDef dropout_attrs[] = {{"p", AttrKind::real, "0.5", "the probability of an element to become 0"}, stream_attr};
 constexpr AttrDef normal_attrs[] = {shape_attr,
                                     stream_attr,
                                     {"mean", AttrKind::real, "0", "the mean"},
@@ -29,21 +33,38 @@ constexpr AttrDef normal_attrs[] = {shape_attr,
 
 int64_t stream_of(const Call& c) { return c.given("stream") ? c.integer("stream") : 0; }
 
-template <DType dtype>
-Result<Type> infer_random(const Call& c) {
+// Operands `first` and the next: key and counter.
+Result<void> check_key(const Call& c, size_t first) {
     const auto expect = [&](size_t operand, const Type& type) -> Result<void> {
         if (c.type(operand) == type) return {};
         return c.error(fmt::format("wrong type of {}: got {}, expected {}", infer::operand_name(c, operand),
                                    to_string(c.type(operand)), to_string(type)));
     };
-    TRY(expect(0, u32({2})));
-    TRY(expect(1, u32()));
-    TRY(infer::shape(c, c.dims("shape")));
+    TRY(expect(first, u32({2})));
+    TRY(expect(first + 1, u32()));
     const int64_t stream = stream_of(c);
     if (stream < 0 || stream > std::numeric_limits<uint32_t>::max())
         return c.error(
             fmt::format("stream out of range: got {}, expected 0 to {}", stream, std::numeric_limits<uint32_t>::max()));
+    return {};
+}
+
+template <DType dtype>
+Result<Type> infer_random(const Call& c) {
+    TRY(check_key(c, 0));
+    TRY(infer::shape(c, c.dims("shape")));
     return Type{dtype, c.dims("shape")};
+}
+
+Result<Type> infer_bernoulli(const Call& c) {
+    TRY(infer::dtype(c, 0, infer::Accept::floats));
+    TRY(check_key(c, 1));
+    return c.type(0);
+}
+
+Result<Type> infer_dropout(const Call& c) {
+    if (!(c.real("p") >= 0 && c.real("p") <= 1)) return c.error(fmt::format("p must be in 0 to 1: got {}", c.real("p")));
+    return infer_bernoulli(c);
 }
 
 Tensor eval_random_bits(const Call& c, std::span<const Tensor* const> operands) {
@@ -75,8 +96,11 @@ Expr emit_random_bits(const Call& c, kir::Builder& k, std::span<const Expr> out,
     return k.select(lane < 2, k.select(lane == 0, x[0], x[1]), k.select(lane == 2, x[2], x[3]));
 }
 
+// Of the key and counter that are the last two operands.
 Value bits(const BuildCall& c, Dims shape) {
-    return c.builder->call("random_bits", {c.operand(0), c.operand(1)}, {{"shape", std::move(shape)}, {"stream", stream_of(c)}});
+    const size_t key = c.operand_count() - 2;
+    return c.builder->call("random_bits", {c.operand(key), c.operand(key + 1)},
+                           {{"shape", std::move(shape)}, {"stream", stream_of(c)}});
 }
 
 // 24 bits, the width of f32's significand, as a number in [0, 2^24): exact.
@@ -112,6 +136,19 @@ Value expand_normal(const BuildCall& c) {
     return c.real("mean") == 0 ? z : z + c.real("mean");
 }
 
+// Uniform numbers in [0, 1) of the first operand's shape.
+Value chances(const BuildCall& c) { return top_bits(bits(c, c.type(0).dims)) * 0x1p-24; }
+
+Value expand_bernoulli(const BuildCall& c) { return cast(lt(chances(c), narrow(c.operand(0), DType::f32)), c.out->dtype); }
+
+// The gradient passes where the element did: the same bits decide.
+Value expand_dropout(const BuildCall& c) {
+    const double p = c.real("p");
+    const Value x = widen(c.operand(0)), u = chances(c);
+    if (p == 1) return splat(c.operand(0), 0);
+    return narrow(select(ge(u, splat(u, p)), x * (1 / (1 - p)), splat(x, 0)), c.out->dtype);
+}
+
 constexpr OpDef defs[] = {
     {.name = "random_bits",
      .doc = "y = random 32-bit words: element i is word i mod 4 of Philox4x32-10 at counter (lo(i/4), hi(i/4), stream, counter) "
@@ -138,6 +175,23 @@ constexpr OpDef defs[] = {
      .infer = infer_random<DType::f32>,
      .batch = Batch::by_expansion,
      .lower = ExpandLower{expand_normal},
+     .has_side_stream = true},
+    {.name = "bernoulli",
+     .doc = "y = 1 with probability p, else 0, element by element.",
+     .operands = p_key_counter,
+     .attrs = bernoulli_attrs,
+     .infer = infer_bernoulli,
+     .batch = Batch::by_expansion,
+     .lower = ExpandLower{expand_bernoulli},
+     .has_side_stream = true},
+    {.name = "dropout",
+     .doc = "y = 0 with probability p, else x / (1 - p), element by element.",
+     .operands = x_key_counter,
+     .attrs = dropout_attrs,
+     .infer = infer_dropout,
+     .grad = ByExpansion{},
+     .batch = Batch::by_expansion,
+     .lower = ExpandLower{expand_dropout},
      .has_side_stream = true},
 };
 

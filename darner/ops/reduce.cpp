@@ -3,8 +3,6 @@
 #include "darner/ops/compose.h"
 #include "darner/ops/families.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -19,33 +17,18 @@ constexpr AttrDef axes_attrs[] = {{"axes", AttrKind::integers, "[]", "axes to re
 constexpr AttrDef argmax_attrs[] = {{"axis", AttrKind::integer, "-1", "axis to search"},
                                     {"keep", AttrKind::boolean, "false", "the axis stays with extent 1"}};
 
-Result<Dims> reduced_dims(const Call& c, const std::vector<size_t>& axes, bool may_be_empty) {
-    const Dims& from = c.type(0).dims;
-    Dims dims;
-    for (size_t i = 0; i < from.size(); ++i) {
-        const bool reduced = std::find(axes.begin(), axes.end(), i) != axes.end();
-        if (reduced && !may_be_empty && from[i] == Dim(0))
-            return c.error(fmt::format("nothing to reduce: axis {} of {} is empty", i, infer::describe(c, 0)));
-        if (!reduced)
-            dims.push_back(from[i]);
-        else if (c.boolean("keep"))
-            dims.push_back(1);
-    }
-    return dims;
-}
-
 template <Accept accept, bool may_be_empty>
 Result<Type> infer_reduction(const Call& c) {
     TRY(infer::dtype(c, 0, accept));
     TRY(infer::axes(c, c.integers("axes"), c.type(0).rank()));
-    TRY(Dims dims, reduced_dims(c, reduced_axes(c), may_be_empty));
+    TRY(Dims dims, infer::reduced_dims(c, reduced_axes(c), may_be_empty));
     return c.type(0).with(std::move(dims));
 }
 
 Result<Type> infer_argmax(const Call& c) {
     TRY(infer::dtype(c, 0, Accept::numbers));
     TRY(const size_t axis, infer::axis(c, c.integer("axis"), c.type(0).rank()));
-    TRY(Dims dims, reduced_dims(c, {axis}, false));
+    TRY(Dims dims, infer::reduced_dims(c, {axis}, false));
     return Type{DType::i32, std::move(dims)};
 }
 

@@ -44,6 +44,11 @@ Expr nan_or(kir::Builder& k, Expr x, Expr otherwise) {
     return x.type().scalar == Scalar::f32 ? k.select(is_nan(k, x), x, otherwise) : otherwise;
 }
 
+Expr clamped_index(kir::Builder& k, Expr index, uint32_t extent) {
+    if (index.type().scalar == Scalar::i32) index = k.bitcast(k.max(index, k.i32(0)), Scalar::u32);
+    return k.assume_max(k.min(index, k.constant(index.type(), extent - 1)), extent - 1);
+}
+
 Expr wrap_register(kir::Builder& k, Expr x, DType dtype) {
     if (dtype == DType::i8) return shift_right(k, shift_left(k, x, 24), 24);
     if (dtype == DType::u8) return x & 255;

@@ -24,6 +24,9 @@ kir::Expr is_nan(kir::Builder& k, kir::Expr x);
 // x where it is a NaN; integers never are.
 kir::Expr nan_or(kir::Builder& k, kir::Expr x, kir::Expr otherwise);
 
+// An i32 or u32 index moved into 0 .. extent-1, as u32.
+kir::Expr clamped_index(kir::Builder& k, kir::Expr index, uint32_t extent);
+
 // Shift by a constant count.
 kir::Expr shift_left(kir::Builder& k, kir::Expr x, uint32_t count);
 kir::Expr shift_right(kir::Builder& k, kir::Expr x, uint32_t count);

@@ -11,41 +11,13 @@
 #include <cmath>
 
 namespace darner {
-namespace {
 
-using Cases = std::vector<OpCase>;
-using Ints = std::vector<int64_t>;
-using Lists = std::vector<std::vector<int64_t>>;
-
-constexpr std::array all_dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
-                                   DType::u8,  DType::i32, DType::u32,  DType::i64, DType::boolean};
-
-CaseOperand spread(Dims dims, DType dtype = DType::f32) { return {{dtype, std::move(dims)}}; }
+CaseOperand spread(Dims dims, DType dtype) { return {{dtype, std::move(dims)}}; }
+CaseOperand drawn(Domain domain, Dims dims, DType dtype) { return {{dtype, std::move(dims)}, domain}; }
 CaseOperand ties(Dims dims) { return {f32(std::move(dims)), Domain::ties}; }
-CaseOperand index(Dims dims, int64_t limit, DType dtype = DType::i32) { return {{dtype, std::move(dims)}, Domain::index, limit}; }
+CaseOperand index(Dims dims, int64_t limit, DType dtype) { return {{dtype, std::move(dims)}, Domain::index, limit}; }
 CaseOperand wild_index(Dims dims, int64_t limit) { return {i32(std::move(dims)), Domain::wild_index, limit}; }
 CaseOperand left_out() { return {{}, Domain::spread, 0, true}; }
-
-// --- elementwise ----------------------------------------------------------------------------------------------------
-
-// Operands that must stay where an op is defined and smooth. All others are drawn from `spread`.
-struct DomainOf {
-    std::string_view op;
-    size_t operand;
-    Domain domain;
-};
-constexpr DomainOf domains[] = {
-    {"log", 0, Domain::positive}, {"sqrt", 0, Domain::positive}, {"rsqrt", 0, Domain::positive}, {"pow", 0, Domain::positive},
-    {"pow", 1, Domain::fixed},    {"div", 1, Domain::nonzero},   {"rem", 1, Domain::nonzero},
-};
-// Ops whose stated bound is absolute below magnitude 1.
-constexpr std::string_view absolute_below_one[] = {"log", "sin", "cos"};
-
-Domain domain_of(const OpDef& op, size_t operand) {
-    for (const DomainOf& d : domains)
-        if (d.op == op.name && d.operand == operand) return d.domain;
-    return Domain::spread;
-}
 
 bool accepts(const OpDef& op, const OpCase& c) {
     std::vector<const Type*> types;
@@ -57,6 +29,56 @@ bool accepts(const OpDef& op, const OpCase& c) {
     call.types = types;
     call.attrs = attrs;
     return op.infer(call).has_value();
+}
+
+namespace {
+
+using Cases = std::vector<OpCase>;
+using Ints = std::vector<int64_t>;
+using Lists = std::vector<std::vector<int64_t>>;
+
+constexpr std::array all_dtypes = {DType::f32, DType::f16, DType::bf16, DType::f64, DType::i8,
+                                   DType::u8,  DType::i32, DType::u32,  DType::i64, DType::boolean};
+
+// --- elementwise ----------------------------------------------------------------------------------------------------
+
+// Operands that must stay where an op is defined and smooth. All others are drawn from `spread`.
+struct DomainOf {
+    std::string_view op;
+    size_t operand;
+    Domain domain;
+};
+constexpr DomainOf domains[] = {
+    {"log", 0, Domain::positive},   {"sqrt", 0, Domain::positive},      {"rsqrt", 0, Domain::positive},
+    {"pow", 0, Domain::positive},   {"pow", 1, Domain::fixed},          {"div", 1, Domain::nonzero},
+    {"rem", 1, Domain::nonzero},    {"mod", 1, Domain::nonzero},        {"log2", 0, Domain::positive},
+    {"log1p", 0, Domain::positive}, {"reciprocal", 0, Domain::nonzero}, {"asin", 0, Domain::unit},
+    {"acos", 0, Domain::unit},      {"atanh", 0, Domain::unit},         {"acosh", 0, Domain::above_one},
+    {"tan", 0, Domain::unit},
+};
+// Attributes that are checked besides their defaults, and those without a default.
+struct AttrVariant {
+    std::string_view op, attr;
+    double value;
+};
+constexpr AttrVariant attr_variants[] = {
+    {"clamp", "min", -0.5},
+    {"clamp", "max", 1},
+    {"elu", "alpha", 0.5},
+    {"celu", "alpha", 2.5},
+    {"leaky_relu", "negative_slope", -0.3},
+    {"softplus", "beta", 2},
+    {"hard_sigmoid", "alpha", 0.2},
+    {"hard_tanh", "max", 0.25},
+    {"thresholded_relu", "alpha", 0.1},
+};
+// Ops whose stated bound is absolute below magnitude 1.
+constexpr std::string_view absolute_below_one[] = {"log", "log2", "sin", "cos"};
+
+Domain domain_of(const OpDef& op, size_t operand) {
+    for (const DomainOf& d : domains)
+        if (d.op == op.name && d.operand == operand) return d.domain;
+    return Domain::spread;
 }
 
 // Operands of one dtype; a condition (the first operand where equal dtypes are refused) is bool.
@@ -95,6 +117,17 @@ Cases map_cases(const OpDef& op) {
                          cases);
         for (const Dims& dims : {Dims{}, Dims{5}}) add_map_case(op, DType::boolean, dims, Domain::spread, attrs, cases);
     }
+    for (const AttrVariant& variant : attr_variants)
+        if (variant.op == op.name)
+            for (const DType dtype : {DType::f32, DType::f16, DType::i32})
+                add_map_case(op, dtype, {3, 17}, Domain::spread, {{std::string(variant.attr), variant.value}}, cases);
+    return cases;
+}
+
+Cases gelu_cases(const OpDef& op) {
+    Cases cases = map_cases(op);
+    for (const DType dtype : {DType::f32, DType::bf16})
+        add_map_case(op, dtype, {3, 17}, Domain::spread, {{"approximate", std::string("tanh")}}, cases);
     return cases;
 }
 
@@ -320,33 +353,6 @@ Cases rms_norm_cases(const OpDef&) {
             with({0, 5}, {5}, -1, true, true)};
 }
 
-Cases cross_entropy_cases(const OpDef&) {
-    Cases cases;
-    for (const char* reduction : {"mean", "sum", "none"}) {
-        const auto add = [&](Dims logits, CaseOperand labels, int64_t axis) {
-            cases.push_back(
-                {{spread(std::move(logits)), std::move(labels)}, {{"axis", axis}, {"reduction", std::string(reduction)}}});
-        };
-        add({3, 5}, index({3}, 5), -1);
-        add({5}, index({}, 5), 0);
-        add({2, 17, 3}, index({2, 3}, 17, DType::u32), 1);
-        add({7, 5}, wild_index({7}, 5), -1);
-        add({1, 1}, index({1}, 1), -1);
-        add({2, 257}, index({2}, 257), -1);
-    }
-    cases.push_back({{spread({0, 5}), index({0}, 5)}, {{"reduction", std::string("sum")}}});
-    return cases;
-}
-
-Cases mse_cases(const OpDef&) {
-    Cases cases;
-    for (const char* reduction : {"mean", "sum", "none"})
-        for (const Dims& dims : {Dims{}, Dims{17}, Dims{3, 5}})
-            cases.push_back({{spread(dims), spread(dims)}, {{"reduction", std::string(reduction)}}});
-    cases.push_back({{spread({0}), spread({0})}, {{"reduction", std::string("sum")}}});
-    return cases;
-}
-
 Cases random_cases(const OpDef&) {
     Cases cases;
     for (const Dims& dims : {Dims{}, Dims{1}, Dims{2, 3, 5}, Dims{17}, Dims{0}, Dims{1000}})
@@ -355,37 +361,16 @@ Cases random_cases(const OpDef&) {
     return cases;
 }
 
-struct Generator {
-    std::string_view op;
-    Cases (*cases)(const OpDef&);
-};
-constexpr Generator generators[] = {
-    {"reshape", reshape_cases},
-    {"transpose", transpose_cases},
-    {"broadcast", broadcast_cases},
-    {"slice", slice_cases},
-    {"concat", concat_cases},
-    {"pad", pad_cases},
-    {"gather", gather_cases},
-    {"scatter_add", scatter_add_cases},
-    {"iota", iota_cases},
-    {"sum", reduction_cases},
-    {"mean", reduction_cases},
-    {"max", reduction_cases},
-    {"min", reduction_cases},
-    {"argmax", argmax_cases},
-    {"dot", dot_cases},
-    {"matmul", matmul_cases},
-    {"linear", linear_cases},
-    {"softmax", softmax_cases},
-    {"log_softmax", softmax_cases},
-    {"rms_norm", rms_norm_cases},
-    {"mse", mse_cases},
-    {"cross_entropy", cross_entropy_cases},
-    {"random_bits", random_cases},
-    {"uniform", random_cases},
-    {"normal", random_cases},
-    {"materialize", map_cases},
+constexpr CaseGenerator generators[] = {
+    {"reshape", reshape_cases},     {"transpose", transpose_cases},     {"broadcast", broadcast_cases},
+    {"slice", slice_cases},         {"concat", concat_cases},           {"pad", pad_cases},
+    {"gather", gather_cases},       {"scatter_add", scatter_add_cases}, {"iota", iota_cases},
+    {"sum", reduction_cases},       {"mean", reduction_cases},          {"max", reduction_cases},
+    {"min", reduction_cases},       {"argmax", argmax_cases},           {"dot", dot_cases},
+    {"matmul", matmul_cases},       {"linear", linear_cases},           {"softmax", softmax_cases},
+    {"log_softmax", softmax_cases}, {"rms_norm", rms_norm_cases},       {"random_bits", random_cases},
+    {"uniform", random_cases},      {"normal", random_cases},           {"gelu", gelu_cases},
+    {"geglu", gelu_cases},
 };
 
 }  // namespace
@@ -403,9 +388,11 @@ std::string OpCase::label() const {
 }
 
 std::vector<OpCase> op_cases(const OpDef& op) {
-    for (const Generator& g : generators)
-        if (g.op == op.name) return g.cases(op);
-    return op.is_map() ? map_cases(op) : Cases{};
+    for (const std::span<const CaseGenerator> table :
+         {std::span<const CaseGenerator>(generators), rearranging_cases(), loss_cases()})
+        for (const CaseGenerator& g : table)
+            if (g.op == op.name) return g.cases(op);
+    return op.batch == Batch::pointwise ? map_cases(op) : Cases{};
 }
 
 // A golden-ratio sequence: evenly spread, all values different, the same on every machine.
@@ -422,13 +409,18 @@ Tensor case_values(const CaseOperand& operand, size_t number, double magnitude) 
             case Domain::fixed: break;
             case Domain::nonzero: v += std::copysign(0.5, v); break;
             case Domain::positive: v = u * 2 + 0.2; break;
+            case Domain::unit: v *= 0.42; break;
+            case Domain::chance: v = u * 0.9 + 0.05; break;
+            case Domain::above_one: v = 1.1 + u * 2 * magnitude; break;
             case Domain::ties: v = std::floor(u * 3) - 1; break;
             case Domain::index: v = std::floor(u * static_cast<double>(operand.limit)); break;
             case Domain::wild_index: v = std::floor(u * static_cast<double>(operand.limit + 6)) - 3; break;
             case Domain::random_key: v = std::floor(u * 4294967295.0); break;
         }
         if (real) {
-            t.real[i] = round_to(type.dtype, operand.domain == Domain::fixed ? v : v * magnitude);
+            const bool stays = operand.domain == Domain::fixed || operand.domain == Domain::unit ||
+                               operand.domain == Domain::chance || operand.domain == Domain::above_one;
+            t.real[i] = round_to(type.dtype, stays ? v : v * magnitude);
         } else if (type.dtype == DType::boolean) {
             t.integer[i] = u < 0.5;
         } else if (operand.domain == Domain::spread || operand.domain == Domain::nonzero || operand.domain == Domain::fixed ||
