@@ -15,6 +15,8 @@ using kir::Expr;
 namespace {
 
 constexpr uint32_t max_unrolled_items = 32;
+constexpr uint32_t most_unrolled_loads = 128;
+constexpr uint32_t most_parts = 32;  // of a row that one lane combines in one go
 using Values = Builder::Values;
 
 // Results of a reduction in flight: one value, and for argmax its index.
@@ -189,15 +191,31 @@ private:
         else
             b_.when(lane_ % within == 0, write);
         b_.barrier();
+        // Without subgroups a row has a part for each lane. When they are many, each lane combines some neighbours first, so that
+        // a kernel is about the square root of them long.
+        uint32_t left = parts;
+        if (parts > most_parts) {
+            uint32_t fan = 1;
+            while (fan * fan < parts) fan *= 2;
+            left = parts / fan;
+            combine_parts(members, arrays, partial, fan, slot_ * parts + (lane_ % left) * fan);
+            b_.barrier();
+            b_.when(lane_ < left, [&] {
+                for (size_t m = 0; m < members.size(); ++m)
+                    for (size_t i = 0; i < partial[m].size(); ++i) b_.store(arrays[m][i], slot_ * left + lane_, partial[m][i]);
+            });
+            b_.barrier();
+        }
+        combine_parts(members, arrays, partial, left, slot_ * left);
+    }
+
+    // `count` neighbours in the arrays of partial results, by a tree of fixed shape: short chains and small error.
+    void combine_parts(const std::vector<size_t>& members, const std::vector<std::vector<kir::ArrayRef>>& arrays,
+                       std::vector<Values>& partial, uint32_t count, Expr first) {
         for (size_t m = 0; m < members.size(); ++m) {
-            const auto fetch = [&](uint32_t p) {
-                Values v;
-                for (auto array : arrays[m]) v.push_back(b_.load(array, slot_ * parts + p));
-                return v;
-            };
-            std::vector<Values> all;
-            for (uint32_t p = 0; p < parts; ++p) all.push_back(fetch(p));
-            // A tree of fixed shape: short chains and small error.
+            std::vector<Values> all(count);
+            for (uint32_t p = 0; p < count; ++p)
+                for (auto array : arrays[m]) all[p].push_back(b_.load(array, first + p));
             for (size_t gap = 1; gap < all.size(); gap *= 2)
                 for (size_t p = 0; p + gap < all.size(); p += 2 * gap) all[p] = combine(b_, op(members[m]), all[p], all[p + gap]);
             partial[m] = all[0];
@@ -255,12 +273,23 @@ private:
                     b_.store(array, slot_ * per_slot + item * shape_.lanes + lane_, sums[item * spec_.column_sums + s]);
                 b_.barrier();
                 b_.when(slot_ == 0, [&] {
-                    for (uint32_t item = 0; item < shape_.items; ++item) {
-                        Expr total = b_.load(array, lane_ + item * shape_.lanes);
-                        for (uint32_t slot = 1; slot < shape_.slots; ++slot)
-                            total = total + b_.load(array, lane_ + (slot * per_slot + item * shape_.lanes));
-                        store_partial(s, item, total);
-                    }
+                    const auto of_slot = [&](Expr slot) {
+                        Values row;
+                        for (uint32_t item = 0; item < shape_.items; ++item)
+                            row.push_back(b_.load(array, slot * per_slot + (lane_ + item * shape_.lanes)));
+                        return row;
+                    };
+                    const auto add = [&](Expr slot, const Values& so_far) {
+                        Values totals = of_slot(slot);
+                        for (uint32_t item = 0; item < shape_.items; ++item) totals[item] = so_far[item] + totals[item];
+                        return totals;
+                    };
+                    Values totals = of_slot(b_.u32(0));
+                    if (shape_.slots * shape_.items <= most_unrolled_loads)
+                        for (uint32_t slot = 1; slot < shape_.slots; ++slot) totals = add(b_.u32(slot), totals);
+                    else
+                        totals = long_loop(b_, 1, shape_.slots, rounds_, totals, add);
+                    for (uint32_t item = 0; item < shape_.items; ++item) store_partial(s, item, totals[item]);
                 });
             }
             return;
