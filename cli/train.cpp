@@ -153,8 +153,8 @@ void add_train(CommandLine& line) {
     TrainingChoices& choices = training.choices;
     const TrainingSettings defaults;
     CLI::App& command = line.add(group, "fashion-mnist", "Train a classifier of 28x28 images of clothes and save it",
-                                 "darner train fashion-mnist --epochs 10 --optimizer adamw --out build/model\n"
-                                 "darner train fashion-mnist --resume build/model");
+                                 "darner train fashion-mnist --epochs 10 --optimizer adamw --out model\n"
+                                 "darner train fashion-mnist --resume model");
     command.add_option("--epochs", choices.epochs, "Passes over the training images, those before --resume included")
         ->check(whole_number(1, 1'000'000))
         ->type_name("N")

@@ -118,6 +118,14 @@ TEST_F(Checkpoints, AnotherFolderTakesTheRest) {
     EXPECT_EQ(bytes_of_file(checkpoint("start")), start);
 }
 
+TEST_F(Checkpoints, AnotherDeviceGoesOnAndSaysThatTheBitsDiffer) {
+    trained({"--epochs", "1", "--batch", "16", "--hidden", "8", "--out", out("a")});
+    const std::string device = read_checkpoint(checkpoint("a"))->device;
+    const ProcessResult result = train({"--epochs", "2", "--resume", out("a"), "--device", "interp"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("note: the checkpoint was made on " + device + ": the bits will not be those of one run"));
+}
+
 TEST_F(Checkpoints, ACompleteTrainingSaysSo) {
     trained({"--epochs", "2", "--batch", "16", "--out", out("a")});
     const std::string before = bytes_of_file(model("a"));
