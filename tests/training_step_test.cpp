@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Whole training steps on devices: a small network of odd sizes, started by its `init` graph and trained for some steps with each
 // optimizer. After every step the loss and all state (params, moments, counters) are compared with the f64 reference, which
-// carries its own state from step to step. Then the plan of the demo's step: how many dispatches it is.
+// carries its own state from step to step. The networks of networks.h go through one step each. Then the plan of the demo's step:
+// how many dispatches it is.
 #include "darner/nn/training.h"
 
 #include "darner/nn/models.h"
@@ -9,6 +10,8 @@
 #include "darner/nn/trainer.h"
 #include "darner/ops/ops.h"
 #include "tests/compare.h"
+#include "tests/fuzz_check.h"
+#include "tests/networks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -141,6 +144,26 @@ TEST(TrainingStep, StepsInOneSubmitAreTheSameSteps) {
                 ASSERT_TRUE(a && b);
                 EXPECT_EQ(*a, *b) << name;
             }
+        }
+    }
+}
+
+// From what `init` and two steps of the reference make of it, so that no moment is zero.
+NamedTensors trained_leaves(const TestNetwork& network) {
+    testing::ReferenceSession reference(network.module, seed);
+    for (uint64_t i = 0; i < 2; ++i) reference.run("step", network.inputs(i));
+    NamedTensors leaves = network.inputs(2);
+    for (const GraphParam& param : network.step().params) leaves[param.name] = reference.read(param.name);
+    return leaves;
+}
+
+// Two steps, apart and in one submit, within bounds that follow the network's own conditioning.
+TEST(TrainingStep, NetworksAgreeWithTheReference) {
+    for (const TestNetwork& network : test_networks()) {
+        const NamedTensors leaves = trained_leaves(network);
+        for (const DeviceCase& on : device_cases()) {
+            const FuzzResult result = fuzz_on_device(network.step(), leaves, on);
+            EXPECT_EQ(result.verdict, Verdict::good) << network.name << " on " << on.name << ": " << result.text;
         }
     }
 }

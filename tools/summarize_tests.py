@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """The last line of `./dev test`: how many test cases passed and failed.
 
-summarize_tests.py FOLDER reads ctest.xml (one entry a program) and the GoogleTest reports (<program>.json) in FOLDER. A program
-that ended without a report, or badly in spite of a clean one, counts as one failed test."""
+summarize_tests.py FOLDER [LABEL] reads ctest.xml (one entry a program) and the GoogleTest reports (<program>.json) in FOLDER. A program
+that ended without a report, or badly in spite of a clean one, counts as one failed test. The label stands before the counts."""
 import json
 import pathlib
 import sys
@@ -32,5 +32,6 @@ for program in xml.etree.ElementTree.parse(folder / "ctest.xml").getroot().iter(
         passed += 1
 for failure in failures:
     print(f"failed: {failure}")
-print(f"{passed} passed, {len(failures)} failed" + (f", {skipped} skipped" if skipped else ""))
+label = f"{sys.argv[2]} " if len(sys.argv) > 2 else ""
+print(f"{label}{passed} passed, {len(failures)} failed" + (f", {skipped} skipped" if skipped else ""))
 sys.exit(1 if failures or passed == 0 else 0)
