@@ -34,6 +34,7 @@ void add_devices(CommandLine& line);
 void add_train(CommandLine& line);
 void add_eval(CommandLine& line);
 void add_run(CommandLine& line);
+void add_diff(CommandLine& line);
 void add_plan(CommandLine& line);
 void add_compile(CommandLine& line);
 void add_grad(CommandLine& line);

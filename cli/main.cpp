@@ -94,6 +94,7 @@ Result<int> run(int argc, char** argv) {
     add_train(line);
     add_eval(line);
     add_run(line);
+    add_diff(line);
     add_plan(line);
     add_compile(line);
     add_grad(line);

@@ -16,7 +16,7 @@ struct RunOptions {
     std::string file, graph, fill, out_dir, device;
     std::vector<std::string> sets, dims;
     std::optional<uint64_t> seed;
-    bool json = false;
+    bool json = false, find_nan = false;
 };
 
 // An input or a param of what is run.

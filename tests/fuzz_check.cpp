@@ -225,6 +225,40 @@ double loss_of(const Graph& graph, const std::vector<Tensor>& values) {
     return values[graph.find_output("loss")->node.value].at(0);
 }
 
+// All elements of all leaves moved alike: equal ones stay equal, so that this is smooth where they tie, and shows whether ties
+// share a gradient as they should.
+Result<FuzzResult> check_common_shift(const RoundingModel& model, const std::vector<Tensor>& at, const NamedTensors& leaves,
+                                      const std::vector<std::string>& wrt) {
+    double got = 0, size = 0;
+    for (size_t k = 0; k < wrt.size(); ++k) {
+        const GraphOutput* output = model.graph().find_output(fmt::format("d{}", k + 1));
+        if (output == nullptr) return FuzzResult{};
+        for (const double v : at[output->node.value].real) {
+            got += v;
+            size += std::fabs(v);
+        }
+    }
+    double slopes[2];
+    for (const int width : {0, 1}) {
+        const double h = width == 0 ? 1e-6 : 4e-6;
+        double losses[2];
+        for (const int side : {0, 1}) {
+            NamedTensors shifted = leaves;
+            for (const std::string& name : wrt)
+                for (double& v : shifted.at(name).real) v += side == 0 ? h : -h;
+            TRY(const std::vector<Tensor> moved, model.values(shifted, 0, 0));
+            if (!first_jump(model.graph(), at, moved).empty()) return FuzzResult{};
+            losses[side] = loss_of(model.graph(), moved);
+        }
+        slopes[width] = (losses[0] - losses[1]) / (2 * h);
+    }
+    const double bound = 1e-6 * size + 1e-9 + 2 * std::fabs(slopes[1] - slopes[0]);
+    if (std::fabs(got - slopes[0]) <= bound) return FuzzResult{};
+    return FuzzResult{Verdict::bad, fmt::format("the gradients by all leaves add up to {}, central differences of a common shift "
+                                                "say {} and {}",
+                                                got, slopes[0], slopes[1])};
+}
+
 Result<FuzzResult> check_gradients(const Graph& graph, NamedTensors leaves) {
     TRY(const RoundingModel model, RoundingModel::of(graph));
     TRY(const std::vector<Tensor> at, model.values(leaves, 0, 0));
@@ -267,6 +301,8 @@ Result<FuzzResult> check_gradients(const Graph& graph, NamedTensors leaves) {
                                                             k + 1, wrt[k], i, got, slopes[0], slopes[1])};
         }
     }
+    TRY(FuzzResult together, check_common_shift(model, at, leaves, wrt));
+    if (together.verdict == Verdict::bad) return together;
     return compared > 0 ? FuzzResult{} : FuzzResult{Verdict::unsuitable, "nothing to differentiate"};
 }
 

@@ -210,9 +210,9 @@ private:
 
     Tensor leaf_value(const Type& type) {
         Tensor tensor = Tensor::zeros(type.dtype, type.shape());
-        const bool positive = random_.one_in(4);
+        const bool positive = random_.one_in(4), ties = random_.one_in(5);
         for (int64_t i = 0; i < tensor.count(); ++i) {
-            const double magnitude = 0.1 + 1.6 * random_.unit();
+            const double magnitude = ties ? 0.5 * static_cast<double>(1 + random_.below(3)) : 0.1 + 1.6 * random_.unit();
             if (is_float(type.dtype))
                 tensor.real[i] = round_to(type.dtype, positive || random_.one_in(2) ? magnitude : -magnitude);
             else
@@ -483,7 +483,7 @@ private:
             Value update;
             if (is_float(param.dtype())) {
                 const Value gradient = d[next++];
-                if (random_.one_in(3)) b_.output(fmt::format("d{}", next), gradient);
+                if (random_.one_in(3) || options_.all_gradients) b_.output(fmt::format("d{}", next), gradient);
                 update = updated(param, gradient, drawn);
             } else {
                 update = param + b_.constant(param.type(), 1);

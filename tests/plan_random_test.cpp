@@ -31,6 +31,7 @@ public:
         }
         values_ = params_;
         values_.push_back(builder_.input("x", f32({rows_, cols_})));
+        for (const char* name : {"s", "t"}) scales_.push_back(builder_.input(name, f32()));
         const int nodes = 4 + below(14);
         for (int i = 0; i < nodes; ++i) values_.push_back(node());
         for (const Value& param : params_)
@@ -98,8 +99,10 @@ private:
 
     Value update_of(const Value& param) {
         const Value other = any_of(param.dims());
-        switch (below(4)) {
+        switch (below(6)) {
             case 0: return param * 0.9 + other * 0.1;
+            case 3: return param * pick(scales_);
+            case 4: return param * pick(scales_) + other * pick(scales_);
             case 1: return param - materialize(tanh(other)) * 0.1;
             case 2: return other;
             default: return param * 0.5 + mean(any());
@@ -109,7 +112,7 @@ private:
     std::mt19937_64 random_;
     Builder builder_{"g"};
     int64_t rows_ = 1, cols_ = 1;
-    std::vector<Value> params_, values_;
+    std::vector<Value> params_, values_, scales_;
 };
 
 std::string run_steps(const Graph& graph, NamedTensors leaves, const DeviceCase& on) {

@@ -37,10 +37,8 @@ double terms(const Call& call) {
     return static_cast<double>(std::max<int64_t>(1, terms));
 }
 
-struct Judged {
-    std::vector<double> bound;
-    bool near_jump = false;
-};
+// Without the sign that a NaN may carry.
+double shown(double value) { return std::isnan(value) ? std::fabs(value) : value; }
 
 class NodeJudge {
 public:
@@ -85,8 +83,8 @@ public:
             if (difference.outside > 1 && !(ratio > worst)) continue;
             worst = ratio;
             difference.element = i;
-            difference.got = got.at(i);
-            difference.want = value.at(i);
+            difference.got = shown(got.at(i));
+            difference.want = shown(value.at(i));
             difference.bound = bound;
         }
         keep_error(id, *call, value, std::move(own), moved);
@@ -168,8 +166,8 @@ public:
                                                    : got.integer[static_cast<size_t>(i)] == want.integer[static_cast<size_t>(i)];
             if (good || ++difference.outside > 1) continue;
             difference.element = i;
-            difference.got = got.at(i);
-            difference.want = want.at(i);
+            difference.got = shown(got.at(i));
+            difference.want = shown(want.at(i));
             difference.bound = bound;
         }
         if (difference.outside == 0) return {};

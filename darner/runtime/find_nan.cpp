@@ -16,7 +16,7 @@ Result<FindNanReport> find_nan(const Graph& graph, const NamedTensors& leaves, c
         const auto bad = std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
         if (bad == values.end()) continue;
         const NodeId id(i);
-        report.first = NotFinite{run.graph.describe(id), bad - values.begin(), *bad,
+        report.first = NotFinite{run.graph.describe(id), bad - values.begin(), std::isnan(*bad) ? std::fabs(*bad) : *bad,
                                  value_range(run.graph.describe(id), run.values[i]), operand_ranges(run.graph, id, run.values)};
     }
     return report;
