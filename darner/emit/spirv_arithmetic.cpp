@@ -2,6 +2,7 @@
 // Arithmetic, comparisons, conversions and math functions. Where SPIR-V leaves undefined what kernel IR defines (float to
 // integer out of range, remainders of negative numbers, the quotient -2^31 / -1), the missing instructions are added here.
 #include "darner/base/check.h"
+#include "darner/base/fault.h"
 #include "darner/emit/spirv_function.h"
 
 namespace darner::spirv {
@@ -125,7 +126,8 @@ SpirvId FunctionEmitter::emit_comparison(Opcode op, const Type& operand, SpirvId
         case Opcode::ne:
             return emit(boolean ? Op::LogicalNotEqual : by_kind(s, Op::FUnordNotEqual, Op::INotEqual, Op::INotEqual), result,
                         {a, b});
-        case Opcode::lt: return emit(by_kind(s, Op::FOrdLessThan, Op::SLessThan, Op::ULessThan), result, {a, b});
+        case Opcode::lt:
+            return emit(by_kind(s, Op::FOrdLessThan, fault(21) ? Op::ULessThan : Op::SLessThan, Op::ULessThan), result, {a, b});
         case Opcode::le: return emit(by_kind(s, Op::FOrdLessThanEqual, Op::SLessThanEqual, Op::ULessThanEqual), result, {a, b});
         case Opcode::gt: return emit(by_kind(s, Op::FOrdGreaterThan, Op::SGreaterThan, Op::UGreaterThan), result, {a, b});
         case Opcode::ge:
@@ -161,7 +163,8 @@ SpirvId FunctionEmitter::emit_division(kir::ValueId v) {
 
 SpirvId FunctionEmitter::emit_select(kir::ValueId v) {
     // A scalar condition may choose between vectors from SPIR-V 1.4 on.
-    return emit(Op::Select, type(type_of(v)), {operand(v, 0), operand(v, 1), operand(v, 2)});
+    const size_t swapped = fault(23) ? 1 : 0;
+    return emit(Op::Select, type(type_of(v)), {operand(v, 0), operand(v, 1 + swapped), operand(v, 2 - swapped)});
 }
 
 SpirvId FunctionEmitter::emit_convert(const Type& from, const Type& to, SpirvId a) {

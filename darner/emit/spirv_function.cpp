@@ -2,6 +2,7 @@
 #include "darner/emit/spirv_function.h"
 
 #include "darner/base/check.h"
+#include "darner/base/fault.h"
 #include "darner/kir/half.h"
 
 #include <algorithm>
@@ -348,6 +349,7 @@ void FunctionEmitter::emit_branch(kir::ValueId v) {
 }
 
 void FunctionEmitter::emit_barrier() {
+    if (fault(22)) return;
     uint32_t semantics = AcquireRelease | WorkgroupMemory;
     if (caps_.vulkan_memory_model) semantics |= MakeAvailable | MakeVisible;
     // Storage is exchanged only through bindings that are both read and written.
@@ -399,7 +401,7 @@ void FunctionEmitter::emit_binding_load(kir::ValueId v) {
         // One component of a vector binding: the index counts scalars; lanes are a power of two.
         const SpirvId u32 = type(kir::u32_type);
         const SpirvId element = emit(Op::ShiftRightLogical, u32, {index, module_.u32(uint32_t(std::countr_zero(b.lanes)))});
-        const SpirvId lane = emit(Op::BitwiseAnd, u32, {index, module_.u32(b.lanes - 1u)});
+        const SpirvId lane = emit(Op::BitwiseAnd, u32, {index, module_.u32(b.lanes - (fault(25) ? 2u : 1u))});
         pointer = access(bindings_[inst.aux], type({b.scalar}), {module_.u32(0), element, lane});
     }
     values_[v.value] = emit_load(type(inst.type), pointer, shared_binding(inst.aux));

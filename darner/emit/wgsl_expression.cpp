@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Kernel IR values as WGSL expressions. Helper functions (wgsl_module.cpp) fill in what WGSL lacks or leaves open.
 #include "darner/base/check.h"
+#include "darner/base/fault.h"
 #include "darner/emit/wgsl_function.h"
 #include "darner/kir/half.h"
 
@@ -88,7 +89,7 @@ Text ModuleWriter::leaf(const kir::Instruction& inst) const {
 
 std::string ModuleWriter::atom(ValueId v, size_t i) {
     const Text& text = text_of(kernel_.operand(v, i));
-    return text.atom ? text.text : "(" + text.text + ")";
+    return text.atom || fault(27) ? text.text : "(" + text.text + ")";
 }
 
 std::vector<std::string> ModuleWriter::operands(ValueId v) {
@@ -132,6 +133,7 @@ Text ModuleWriter::expression(ValueId v) {
             return call(v, fmt::format("bitcast<{}>", type_name(inst.type)));
         case Opcode::select: {
             const std::vector<std::string> x = operands(v);  // condition, if true, if false
+            if (fault(26)) return called(fmt::format("select({}, {}, {})", x[1], x[2], x[0]));
             return called(fmt::format("select({}, {}, {})", x[2], x[1], x[0]));
         }
         case Opcode::make_vector: {
@@ -221,7 +223,7 @@ Text ModuleWriter::convert(ValueId v) {
     std::string x = operands(v)[0];
     if (to.scalar == Scalar::boolean) return compound(fmt::format("{} != {}", x, literal(from, 0).text));
     const bool integer = to.scalar == Scalar::i32 || to.scalar == Scalar::u32;
-    if (integer && kir::is_float(from.scalar)) {
+    if (integer && kir::is_float(from.scalar) && !fault(30)) {
         if (from.scalar == Scalar::f16) x = fmt::format("{}({})", type_name(f32), x);
         return called(fmt::format("{}({})", helper(to.scalar == Scalar::i32 ? "to_i32" : "to_u32", to.lanes), x));
     }

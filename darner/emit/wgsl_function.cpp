@@ -2,6 +2,7 @@
 #include "darner/emit/wgsl_function.h"
 
 #include "darner/base/check.h"
+#include "darner/base/fault.h"
 
 #include <fmt/format.h>
 
@@ -113,7 +114,7 @@ void ModuleWriter::write_store(ValueId v) {
 }
 
 void ModuleWriter::write_barrier() {
-    line("workgroupBarrier();");
+    if (!fault(28)) line("workgroupBarrier();");
     const bool exchanged = std::any_of(kernel_.bindings.begin(), kernel_.bindings.end(),
                                        [](const kir::Binding& b) { return b.access == kir::Access::inout; });
     if (exchanged) line("storageBarrier();");
@@ -131,7 +132,8 @@ void ModuleWriter::write_loop(ValueId v) {
     }
     const std::string index = names_.unique(fmt::format("i{}", next_value_++));
     texts_[body.arguments[0].value] = {index};
-    line(fmt::format("for (var {0}: u32 = {1}; {0} < {2}; {0} += {3}) {{", index, operand(v, 0), atom(v, 1), atom(v, 2)));
+    line(fmt::format("for (var {0}: u32 = {1}; {0} {4} {2}; {0} += {3}) {{", index, operand(v, 0), atom(v, 1), atom(v, 2),
+                     fault(29) ? "<=" : "<"));
     ++depth_;
     write_block(body);
     // The updates are simultaneous: what the first of them would change for the others is read before.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "darner/kernels/map.h"
 
+#include "darner/base/fault.h"
+
 #include <algorithm>
 
 namespace darner::kernels {
@@ -12,7 +14,8 @@ Result<Grid> build_map(Builder& b, const MapSpec& spec, const Caps& caps) {
     // An invocation owns whole words of every output.
     uint32_t elements = 1;
     for (const auto& output : spec.outputs) elements = std::max(elements, per_word(output.storage));
-    const uint32_t invocations = static_cast<uint32_t>(ceil_div(spec.count, elements));
+    const uint32_t invocations =
+        static_cast<uint32_t>(fault(17) ? std::max<uint64_t>(1, spec.count / elements) : ceil_div(spec.count, elements));
     const uint32_t size = std::min({caps.max_invocations, 128u, std::max(8u, power_of_two_at_least(invocations))});
     const auto grid = fold(ceil_div(invocations, size), caps);
     if (!grid) return limit_error("[map] more workgroups than the device takes: " + std::to_string(spec.count) + " elements");

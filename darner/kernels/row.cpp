@@ -2,6 +2,7 @@
 #include "darner/kernels/row.h"
 
 #include "darner/base/check.h"
+#include "darner/base/fault.h"
 
 #include <algorithm>
 #include <map>
@@ -173,7 +174,7 @@ private:
     }
 
     void through_arrays(const std::vector<size_t>& members, std::vector<Values>& partial, uint32_t within) {
-        if (uses_arrays_) b_.barrier();  // what the stage before has read is written again
+        if (uses_arrays_ && !fault(20)) b_.barrier();  // what the stage before has read is written again
         uses_arrays_ = true;
         const uint32_t parts = shape_.lanes / within;
         std::vector<std::vector<kir::ArrayRef>> arrays(members.size());
@@ -244,7 +245,7 @@ private:
             const Expr col = column(b_.u32(item));
             for (size_t s = 0; s < spec_.column_sums; ++s) {
                 Expr value = spec_.column_operand(b_, s, row, clamped(col, spec_.cols));
-                if (valid.valid()) value = b_.select(valid, value, b_.f32(0));
+                if (valid.valid() && !fault(19)) value = b_.select(valid, value, b_.f32(0));
                 next.push_back(sums.empty() ? value : sums[next.size()] + value);
             }
             if (spec_.has_full_outputs) store_full(row, col, valid);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Comparisons, logic, select, cast and materialize.
+#include "darner/base/fault.h"
 #include "darner/ops/compose.h"
 #include "darner/ops/families.h"
 #include "darner/ops/registers.h"
+
+#include <cmath>
 
 namespace darner {
 namespace {
@@ -55,7 +58,7 @@ Tensor eval_cast(const Call& c, std::span<const Tensor* const> operands) {
         if (is_float(to))
             y.real[i] = round_to(to, x.at(i));
         else if (to == DType::boolean)
-            y.integer[i] = is_float(x.dtype) ? x.real[i] != 0 : x.integer[i] != 0;
+            y.integer[i] = is_float(x.dtype) ? (fault(36) ? std::trunc(x.real[i]) : x.real[i]) != 0 : x.integer[i] != 0;
         else
             y.integer[i] = is_float(x.dtype) ? saturate_to(to, x.real[i]) : wrap_to(to, x.integer[i]);
     }
@@ -116,7 +119,7 @@ constexpr OpDef defs[] = {
      .grad = Linear{[](const BuildCall& c, size_t operand, Value dy) {
          if (operand == 0) return Value{};
          const Value zero = splat(dy, 0);
-         return operand == 1 ? select(c.operand(0), dy, zero) : select(c.operand(0), zero, dy);
+         return operand == 1 || fault(9) ? select(c.operand(0), dy, zero) : select(c.operand(0), zero, dy);
      }},
      .lower = MapLower{[](kir::Builder& k, Registers v, const Call&) { return k.select(v[0], v[1], v[2]); }},
      .onnx = "Where"},

@@ -2,6 +2,7 @@
 // Contractions: dot, and matmul and linear, which are dot under other conventions.
 #include "darner/ops/contract.h"
 
+#include "darner/base/fault.h"
 #include "darner/ops/compose.h"
 #include "darner/ops/families.h"
 
@@ -157,6 +158,7 @@ Value dot_back(const BuildCall& c, size_t operand, Value dy) {
 
     std::vector<int64_t> perm(self_axes.size());
     for (size_t i = 0; i < self_axes.size(); ++i) perm[self_axes[i]] = static_cast<int64_t>(i);
+    if (fault(7) && product.type() == c.type(operand)) return product;
     return std::is_sorted(perm.begin(), perm.end()) ? product : transpose(product, perm);
 }
 

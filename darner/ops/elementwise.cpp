@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Elementwise arithmetic and math functions. Error bounds (`ulp`) follow from what Vulkan and WGSL guarantee for the
 // instructions used; where the guarantee depends on the argument, the bound holds on the range that is stated beside it.
+#include "darner/base/fault.h"
 #include "darner/ops/compose.h"
 #include "darner/ops/emit_math.h"
 #include "darner/ops/families.h"
@@ -46,7 +47,7 @@ double sigmoid_of(double x) {
 }
 
 // Unlike fmax and fmin: a NaN wins.
-double largest(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double largest(double a, double b) { return (std::isnan(a) && !fault(34)) || a > b ? a : b; }
 double smallest(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
 Value one_over(Value x) { return 1.0 / ValueAt(x); }
@@ -57,6 +58,7 @@ Expr emit_wrapped(kir::Builder& k, Registers v, const Call& c) {
 }
 template <Opcode op>
 Expr emit_extreme(kir::Builder& k, Registers v, const Call&) {
+    if (fault(39)) return k.binary(op, v[0], v[1]);
     return nan_or(k, v[0], nan_or(k, v[1], k.binary(op, v[0], v[1])));
 }
 template <Opcode op>
@@ -79,6 +81,7 @@ Expr emit_power(kir::Builder& k, Registers v, const Call& c) {
 }
 Expr emit_neg(kir::Builder& k, Registers v, const Call& c) {
     if (is_float(c.out->dtype)) return -v[0];
+    if (fault(31)) return k.constant(v[0].type(), 0) - v[0];
     return wrap_register(k, k.constant(v[0].type(), 0) - v[0], c.out->dtype);
 }
 Expr emit_abs(kir::Builder& k, Registers v, const Call& c) {
@@ -98,7 +101,7 @@ Expr emit_relu(kir::Builder& k, Registers v, const Call&) { return nan_or(k, v[0
 
 // Half to each where the two are equal.
 Value share_where(Value wins, Value ties, Value like) {
-    return select(wins, splat(like, 1), select(ties, splat(like, 0.5), splat(like, 0)));
+    return select(wins, splat(like, 1), select(ties, splat(like, fault(6) ? 1 : 0.5), splat(like, 0)));
 }
 
 constexpr OpDef defs[] = {
@@ -137,6 +140,7 @@ constexpr OpDef defs[] = {
      .infer = numbers,
      .ref = ElementRef{[](Reals v) { return v[0] / v[1]; }, [](Integers v, DType) { return truncating_div(v[0], v[1]); }},
      .grad = Deriv{[](const BuildCall& c, size_t operand) {
+         if (fault(4) && operand == 1) return div(c.value(), c.operand(1));
          return operand == 0 ? one_over(c.operand(1)) : neg(div(c.value(), c.operand(1)));
      }},
      .lower = MapLower{emit_div},
@@ -167,7 +171,7 @@ constexpr OpDef defs[] = {
      // derivatives.
      .grad = Deriv{[](const BuildCall& c, size_t operand) {
          const Value a = c.operand(0), b = c.operand(1);
-         if (operand == 0) return mul(b, pow(a, select(eq(b, splat(b, 0)), splat(b, 1), b - 1)));
+         if (operand == 0) return mul(b, pow(a, select(eq(b, splat(b, 0)), splat(b, 1), fault(10) ? b : b - 1)));
          return mul(c.value(), log(select(eq(a, splat(a, 0)), splat(a, 1), a)));
      }},
      .lower = MapLower{emit_power, true},
@@ -282,7 +286,7 @@ constexpr OpDef defs[] = {
      .operands = x_operand,
      .infer = floats,
      .ref = ElementRef{[](Reals v) { return std::tanh(v[0]); }},
-     .grad = Deriv{[](const BuildCall& c, size_t) { return 1.0 - ValueAt(mul(c.value(), c.value())); }},
+     .grad = Deriv{[](const BuildCall& c, size_t) { return 1.0 - ValueAt(fault(5) ? c.value() : mul(c.value(), c.value())); }},
      .lower = MapLower{emit_function<emit_tanh>, true},
      .onnx = "Tanh",
      .ulp = 16},

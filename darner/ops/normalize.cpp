@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Softmax, log_softmax and rms_norm: composites, computed in f32 where the operand is narrower. Softmax and log_softmax state
 // their derivatives, because that of the expansion would go through the maximum, where it cancels.
+#include "darner/base/fault.h"
 #include "darner/ops/compose.h"
 #include "darner/ops/families.h"
 
@@ -32,7 +33,7 @@ size_t axis_of(const Call& c) { return c.axis("axis", c.type(0).rank()); }
 Value shifted(Value x, size_t axis) { return sub(x, max_spread(x, axis)); }
 
 Value expand_softmax(const BuildCall& c) {
-    const Value e = exp(shifted(widen(c.operand(0)), axis_of(c)));
+    const Value x = widen(c.operand(0)), e = exp(fault(37) ? x : shifted(x, axis_of(c)));
     return narrow(div(e, sum_spread(e, axis_of(c))), c.type(0).dtype);
 }
 
@@ -96,7 +97,7 @@ Value expand_rms_norm(const BuildCall& c) {
     const auto count = concrete_count(c, c.type(0).dims, axes);
     if (!count) return {};
     const Value mean_square = sum(mul(x, x), integers) / static_cast<double>(*count);
-    const Value scale = rsqrt(mean_square + c.real("eps"));
+    const Value scale = fault(38) ? rsqrt(mean_square) + c.real("eps") : rsqrt(mean_square + c.real("eps"));
     Value y = mul(x, spread(scale, x.dims(), axes, false));
     if (c.has(1)) y = mul(y, broadcast(widen(c.operand(1)), x.dims(), integers));
     if (c.has(2)) y = add(y, broadcast(widen(c.operand(2)), x.dims(), integers));

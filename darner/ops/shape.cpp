@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ops that show their operand through another index: reshape, transpose, broadcast, slice. They move no data by themselves.
+#include "darner/base/fault.h"
 #include "darner/ops/compose.h"
 #include "darner/ops/families.h"
 #include "darner/ops/views.h"
@@ -123,7 +124,7 @@ Tensor eval_transpose(const Call& c, std::span<const Tensor* const> operands) {
 void map_transpose(const Call& c, kir::Builder& k, Index out, std::vector<Expr>& in) {
     const auto perm = permutation(c);
     in.assign(perm.size(), k.u32(0));
-    for (size_t i = 0; i < perm.size(); ++i) in[perm[i]] = out[i];
+    for (size_t i = 0; i < perm.size(); ++i) in[fault(40) ? i : perm[i]] = out[fault(40) ? perm[i] : i];
 }
 
 Value transpose_back(const BuildCall& c, size_t, Value dy) {
@@ -149,7 +150,7 @@ Result<Type> infer_broadcast(const Call& c) {
     TRY(const auto axes, infer::axes(c, c.integers("axes"), dims.size()));
     if (axes.size() != c.type(0).rank())
         return c.error(fmt::format("axes needs one entry an axis of {}: got {}", infer::describe(c, 0), axes.size()));
-    if (!std::is_sorted(axes.begin(), axes.end())) return c.error("axes must ascend (use transpose to reorder)");
+    if (!std::is_sorted(axes.begin(), axes.end()) && !fault(35)) return c.error("axes must ascend (use transpose to reorder)");
     for (size_t i = 0; i < axes.size(); ++i) {
         const Dim& d = c.type(0).dims[i];
         if (!is_one(d))
@@ -174,7 +175,7 @@ void map_broadcast(const Call& c, kir::Builder& k, Index out, std::vector<Expr>&
     const auto axes = broadcast_axes(c);
     in.assign(axes.size(), k.u32(0));
     for (size_t i = 0; i < axes.size(); ++i)
-        if (!is_one(c.type(0).dims[i])) in[i] = out[axes[i]];
+        if (!is_one(c.type(0).dims[i])) in[i] = out[fault(33) ? i : axes[i]];
 }
 
 // The sum over the axes that are new or were repeated.
@@ -247,7 +248,7 @@ void map_slice(const Call& c, kir::Builder&, Index out, std::vector<Expr>& in) {
     in.clear();
     for (size_t i = 0; i < out.size(); ++i) {
         const SliceRange range = slice_range(c, i);
-        in.push_back(out[i] * static_cast<uint32_t>(range.step) + static_cast<uint32_t>(range.start.value()));
+        in.push_back(out[i] * static_cast<uint32_t>(fault(32) ? 1 : range.step) + static_cast<uint32_t>(range.start.value()));
     }
 }
 
@@ -272,7 +273,7 @@ Value slice_back(const BuildCall& c, size_t, Value dy) {
         high.push_back(after.value());
         interior.push_back(range.step - 1);
     }
-    return pad(dy, low, high, interior);
+    return fault(8) ? pad(dy, high, low, interior) : pad(dy, low, high, interior);
 }
 
 constexpr OpDef defs[] = {

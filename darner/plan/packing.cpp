@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/packing.h"
 
+#include "darner/base/fault.h"
+
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -93,6 +95,7 @@ private:
         for (const Placed& placed : segment.placed) {
             ++seen;
             if (placed.first > block.last || block.first > placed.last) continue;
+            if (fault(12) && block.first == placed.last) continue;
             if (placed.offset >= top + block.bytes && placed.offset - top < best_gap) {
                 best = top;
                 best_gap = placed.offset - top;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/pull.h"
 
+#include "darner/base/fault.h"
 #include "darner/kernels/grid.h"
 #include "darner/plan/storage.h"
 
@@ -41,7 +42,7 @@ Expr Pull::value(NodeId id, Point point) {
     const Node& node = graph_.node(id);
     if (node.kind == NodeKind::constant && graph_.is_splat(node)) return splat(node);
     point.linear = linear_of(b_, point, node.type);
-    const auto key = std::pair(id.value, point.linear.id.value);
+    const auto key = std::pair(id.value, fault(18) ? 0 : point.linear.id.value);
     if (auto found = memo_.find(key); found != memo_.end()) return found->second;
     std::optional<Expr> known = resolve_(id, point);
     const Expr result = known ? *known : compute(id, std::move(point));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/windows.h"
 
+#include "darner/base/fault.h"
 #include "darner/base/hash.h"
 #include "darner/kir/interpret.h"
 
@@ -134,7 +135,7 @@ private:
         key.add(kir::structural_hash(emitted.kernel));
         for (const auto& [id, access] : emitted.bindings) {
             candidate.bindings.push_back(id);
-            if (buffer(id).elements == 1) key.add(id.value);
+            if (buffer(id).elements == 1 && !fault(14)) key.add(id.value);
         }
         for (NodeId id : group.stored)
             if (!candidate.target.valid() && buffer(buffer_of(id)).kind == SegmentKind::state) candidate.target = buffer_of(id);
@@ -176,7 +177,7 @@ private:
     // One slot: the same scalar, scratch that can be laid out, or state at the same distance with a gap of nothing but padding.
     bool slot_extends(BufferId head, BufferId before, BufferId next, uint64_t distance) const {
         const Buffer &a = buffer(head), &p = buffer(before), &n = buffer(next);
-        if (n.elements == 1) return head == next;
+        if (n.elements == 1) return head == next || fault(14);
         if (a.kind != n.kind || bundled_.contains(head) || bundled_.contains(next)) return false;
         if (n.kind == SegmentKind::scratch) return true;
         if (n.kind != SegmentKind::state || n.segment != a.segment || n.offset < p.offset + p.bytes()) return false;
