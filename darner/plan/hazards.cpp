@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/hazards.h"
 
+#include "darner/base/fault.h"
+
 #include <algorithm>
 
 namespace darner::plan {
@@ -26,7 +28,7 @@ bool Hazards::conflicts(const BindingWindow& window) const {
     const auto touched = segments_.find(window.segment.value);
     if (touched == segments_.end() || window.bytes == 0) return false;
     return overlaps(touched->second.written, window) ||
-           (window.access != kir::Access::read && overlaps(touched->second.read, window));
+           (window.access != kir::Access::read && !fault(11) && overlaps(touched->second.read, window));
 }
 
 void Hazards::add(const BindingWindow& window) {
@@ -41,7 +43,7 @@ BindingWindow window_of(const EntryPlan& plan, const Use& use) {
     BindingWindow window;
     window.segment = first.segment;
     window.offset = first.offset + use.offset;
-    const uint64_t bytes = use.bytes != 0 ? use.bytes : last.offset + last.bytes() - first.offset;
+    const uint64_t bytes = use.bytes != 0 ? use.bytes : fault(13) ? first.bytes() : last.offset + last.bytes() - first.offset;
     window.bytes = (bytes + 3) / 4 * 4;
     window.access = use.access;
     if (use.bytes != 0) {
@@ -65,7 +67,6 @@ std::vector<Item> emit_items(const EntryPlan& plan) {
         Dispatch dispatch;
         dispatch.kernel = task.kernel;
         dispatch.groups = task.groups;
-        dispatch.params = task.params;
         dispatch.params = task.params;
         dispatch.label = task.label;
         dispatch.flops = task.flops;
