@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double submit_seconds = 0.075;
 constexpr uint32_t most_steps_per_submit = 4096;
-constexpr size_t most_submits_in_flight = 1;
+constexpr size_t most_submits_in_flight = 3;  // fewer than a ring has slots, so that each one's loss can still be read
 
 double seconds_between(Clock::time_point start, Clock::time_point end) {
     return std::chrono::duration<double>(end - start).count();
@@ -103,6 +103,10 @@ private:
     // take that one's loss.
     Result<bool> fill_queue(uint32_t& submitted) {
         if (in_flight_.size() == most_submits_in_flight || submitted == steps_per_epoch_) return true;
+        if (!in_flight_.empty()) {
+            TRY(const uint64_t finished, session_.finished("report"));
+            if (finished > losses_read_) return true;
+        }
         const uint32_t steps = std::min(submit_size_.steps(), steps_per_epoch_ - submitted);
         TRY(session_.submit("step", steps));
         TRY(session_.submit("report", 1));
@@ -113,7 +117,8 @@ private:
 
     // The sum of the losses after the oldest submit. Those behind it go on meanwhile.
     Result<float> finish_oldest(uint32_t& done) {
-        TRY(const Array loss_sum, session_.read("loss_sum_so_far"));
+        TRY(const Array loss_sum, session_.read("loss_sum_so_far", static_cast<uint32_t>(in_flight_.size() - 1)));
+        ++losses_read_;
         const Submit oldest = in_flight_.front();
         in_flight_.pop_front();
         const Clock::time_point now = Clock::now();
@@ -141,6 +146,7 @@ private:
     uint32_t steps_per_epoch_;
     SubmitSize submit_size_;
     std::deque<Submit> in_flight_;
+    uint64_t losses_read_ = 0;  // of all epochs
     Clock::time_point last_finish_ = {};
 };
 
