@@ -82,12 +82,12 @@ Value expand_clamp(const BuildCall& c) {
     return y;
 }
 
-// 1 from bound to bound, both included.
+// 1 between the bounds, 0 at them.
 Value clamp_derivative(const BuildCall& c, size_t) {
     const Value x = c.operand(0), one = splat(x, 1), zero = splat(x, 0);
     Value inside = one;
-    if (c.given("min")) inside = select(ge(x, splat(x, c.real("min"))), inside, zero);
-    if (c.given("max")) inside = select(le(x, splat(x, c.real("max"))), inside, zero);
+    if (c.given("min")) inside = select(gt(x, splat(x, c.real("min"))), inside, zero);
+    if (c.given("max")) inside = select(lt(x, splat(x, c.real("max"))), inside, zero);
     return inside;
 }
 
@@ -181,7 +181,7 @@ constexpr OpDef defs[] = {
      .lower = ExpandLower{expand_logaddexp},
      .commutative = true},
     {.name = "clamp",
-     .doc = "y = min(max(x, min), max), NaN where x is; the derivative at the bounds is 1.",
+     .doc = "y = min(max(x, min), max), NaN where x is; the derivative at the bounds is 0.",
      .operands = x_operand,
      .attrs = clamp_attrs,
      .infer = infer_clamp,
