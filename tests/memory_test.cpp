@@ -13,7 +13,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <algorithm>
+#include <map>
+#include <set>
 
 namespace darner::test {
 namespace {
@@ -133,6 +135,93 @@ TEST(Memory, ShorterLivesCostNoBarriersAndSaveBytes) {
                                    after.scratch_lower_bound, after.scratch_sum));
     }
     EXPECT_GE(smaller, 4u);
+}
+
+// --- hazards by buffer --------------------------------------------------------------------------------------------------
+
+using BufferUses = std::map<uint32_t, bool>;  // by segment: whether it is written
+
+// How each item uses each buffer, from the plan's items.
+std::vector<BufferUses> uses_of(const Entry& entry) {
+    std::vector<BufferUses> all;
+    for (const Item& item : entry.body) {
+        if (std::holds_alternative<Barrier>(item)) continue;
+        BufferUses& uses = all.emplace_back();
+        if (const auto* dispatch = std::get_if<Dispatch>(&item))
+            for (const BindingWindow& w : dispatch->bindings) uses[w.segment.value] |= w.access != kir::Access::read;
+        if (const auto* copy = std::get_if<Copy>(&item)) {
+            uses[copy->source.segment.value] |= false;
+            uses[copy->target.segment.value] = true;
+        }
+    }
+    return all;
+}
+
+// An item waits when one since the last barrier uses a buffer of its own and one of the two writes it.
+uint32_t waits_of(const Entry& entry) {
+    const std::vector<BufferUses> items = uses_of(entry);
+    uint32_t waits = 0;
+    size_t start = 0;
+    for (size_t i = 0; i < items.size(); ++i)
+        for (size_t before = start; before < i; ++before) {
+            const bool conflict = std::any_of(items[i].begin(), items[i].end(), [&](const auto& use) {
+                const auto other = items[before].find(use.first);
+                return other != items[before].end() && (use.second || other->second);
+            });
+            if (!conflict) continue;
+            ++waits;
+            start = i;
+            break;
+        }
+    return waits;
+}
+
+TEST(BufferHazards, PredictedAsADeviceWouldCountThemAndFewerWhereScratchIsSpread) {
+    for (const TestNetwork& network : networks()) {
+        SCOPED_TRACE(network.name);
+        const auto together = compile_program(network.module, webgpu_default_caps(), {.spread_scratch = false});
+        const auto spread = compile_program(network.module, webgpu_default_caps());
+        ASSERT_TRUE(together && spread) << (spread ? together : spread).error().text();
+        for (const Program* program : {&*together, &*spread})
+            for (const Entry& entry : program->entries)
+                EXPECT_EQ(report_of(*program, entry.name).buffer_barriers, waits_of(entry)) << entry.name;
+        const PlanReport &before = report_of(*together, "step"), &after = report_of(*spread, "step");
+        EXPECT_LT(after.buffer_barriers, before.buffer_barriers);
+        EXPECT_GE(after.buffer_barriers, after.barriers) << "what bytes need, buffers need too";
+        RecordProperty(network.name + ".barriers",
+                       fmt::format("{} by bytes, {} in one buffer, {} spread, {} dispatches", after.barriers,
+                                   before.buffer_barriers, after.buffer_barriers, after.dispatches));
+        std::set<uint32_t> buffers;
+        for (const Item& item : spread->find_entry("step")->body)
+            if (const auto* dispatch = std::get_if<Dispatch>(&item))
+                for (const BindingWindow& w : dispatch->bindings)
+                    if (spread->segment(w.segment).kind == SegmentKind::scratch) buffers.insert(w.segment.value);
+        EXPECT_GT(buffers.size(), 1u);
+        EXPECT_LE(buffers.size(), 4u);
+    }
+}
+
+// A dispatch that cannot but read and write in one buffer says so, and one that need not does not.
+TEST(BufferHazards, ReadsInWrittenBuffersAreDeclared) {
+    for (const TestNetwork& network : networks()) {
+        const auto program = compile_program(network.module, webgpu_default_caps());
+        ASSERT_TRUE(program);
+        std::vector<bool> used(program->kernels.size(), false);
+        for (const Entry& entry : program->entries)
+            for (const Item& item : entry.body)
+                if (const auto* dispatch = std::get_if<Dispatch>(&item)) {
+                    used[dispatch->kernel.value] = true;
+                    const auto& bindings = program->kernel(dispatch->kernel).kir.bindings;
+                    for (size_t i = 0; i < bindings.size(); ++i) {
+                        const BindingWindow& w = dispatch->bindings[i];
+                        bool written = false;
+                        for (const BindingWindow& other : dispatch->bindings)
+                            written |= other.segment == w.segment && other.access != kir::Access::read;
+                        EXPECT_EQ(bindings[i].in_written_buffer, written && w.access == kir::Access::read) << dispatch->label;
+                    }
+                }
+        EXPECT_EQ(std::count(used.begin(), used.end(), false), 0) << "kernels that nobody runs";
+    }
 }
 
 // --- refusal ------------------------------------------------------------------------------------------------------------

@@ -139,7 +139,8 @@ std::string ModuleWriter::declarations() {
         std::string element = type_name({b.scalar, b.lanes});
         if (atomic_bindings_.count(i)) element = fmt::format("atomic<{}>", element);
         text += fmt::format("@group(0) @binding({}) var<storage, {}> {}: array<{}>;\n", i,
-                            b.access == kir::Access::read ? "read" : "read_write", binding_names_[i], element);
+                            b.access == kir::Access::read && !b.in_written_buffer ? "read" : "read_write", binding_names_[i],
+                            element);
     }
     if (!param_names_.empty()) {
         text += fmt::format("\nstruct {} {{\n", params_struct_);

@@ -133,7 +133,8 @@ uint64_t structural_hash(const Kernel& kernel) {
     s.hash.word(kernel.required_subgroup_size);
     s.hash.word(kernel.bindings.size());
     for (const Binding& b : kernel.bindings) {
-        s.hash.word(static_cast<uint64_t>(b.scalar) | uint64_t{b.lanes} << 8 | static_cast<uint64_t>(b.access) << 16);
+        s.hash.word(static_cast<uint64_t>(b.scalar) | uint64_t{b.lanes} << 8 | static_cast<uint64_t>(b.access) << 16 |
+                    uint64_t{b.in_written_buffer} << 24);
         s.hash.word(b.elements);
     }
     s.hash.word(kernel.arrays.size());
@@ -151,7 +152,8 @@ bool same_structure(const Kernel& x, const Kernel& y) {
         return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal);
     };
     const auto bindings = [](const Binding& a, const Binding& b) {
-        return a.scalar == b.scalar && a.lanes == b.lanes && a.access == b.access && a.elements == b.elements;
+        return a.scalar == b.scalar && a.lanes == b.lanes && a.access == b.access && a.elements == b.elements &&
+               a.in_written_buffer == b.in_written_buffer;
     };
     const auto arrays = [](const Array& a, const Array& b) {
         return a.space == b.space && a.type == b.type && a.count == b.count;

@@ -156,7 +156,10 @@ struct Binding {
     Scalar scalar = Scalar::f32;
     uint8_t lanes = 1;
     Access access = Access::read;
-    uint64_t elements = 0;  // elements of `lanes` scalars that the kernel may touch; checked by the interpreter
+    uint64_t elements = 0;  // of `lanes` scalars, that the kernel may touch; checked by the interpreter. 0: all of the window
+    // Of a read binding: other bytes of the same buffer are written in the dispatch. Targets that allow one access per buffer and
+    // dispatch then declare it writable; nothing else changes.
+    bool in_written_buffer = false;
 };
 
 enum class ArraySpace : uint8_t { workgroup, private_ };

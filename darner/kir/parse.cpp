@@ -280,7 +280,9 @@ private:
             if (element.is_coop()) return fail_at(token_, "a binding holds scalars or vectors");
             b.scalar = element.scalar;
             b.lanes = element.lanes;
-            return one_of(b.access, 3, "read, write or inout") && number(b.elements);
+            if (!one_of(b.access, 3, "read, write or inout") || !number(b.elements)) return false;
+            b.in_written_buffer = accept_word("in_written_buffer");
+            return true;
         }
         Array& a = kernel_.arrays.emplace_back();
         if (!name(a.name) || !symbol(":")) return false;

@@ -66,8 +66,8 @@ public:
         line(1, fmt::format("workgroup {} {} {}", size[0], size[1], size[2]));
         if (kernel_.required_subgroup_size) line(1, fmt::format("subgroup {}", kernel_.required_subgroup_size));
         for (const Binding& b : kernel_.bindings)
-            line(1, fmt::format("binding {} : {} {} {}", quoted(b.name), to_string(Type{b.scalar, b.lanes}), to_string(b.access),
-                                b.elements));
+            line(1, fmt::format("binding {} : {} {} {}{}", quoted(b.name), to_string(Type{b.scalar, b.lanes}),
+                                to_string(b.access), b.elements, b.in_written_buffer ? " in_written_buffer" : ""));
         for (const Array& a : kernel_.arrays)
             line(1, fmt::format("array {} : {} {} {}", quoted(a.name), a.space == ArraySpace::workgroup ? "workgroup" : "private",
                                 to_string(a.type), a.count));

@@ -89,6 +89,8 @@ private:
             if (!is_valid(type) || is_boolean(type))
                 report(fmt::format("binding {}: elements of type {}", b.name, to_string(type)));
             if (b.access > Access::inout) report(fmt::format("binding {}: unknown access", b.name));
+            if (b.in_written_buffer && b.access != Access::read)
+                report(fmt::format("binding {}: in_written_buffer is for what is read", b.name));
         }
         for (const Array& a : kernel_.arrays) {
             if (!is_valid(a.type)) report(fmt::format("array {}: elements of type {}", a.name, to_string(a.type)));

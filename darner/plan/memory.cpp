@@ -159,7 +159,16 @@ BundleMemory memory_of_bundles(const EntryPlan& plan, uint64_t alignment, uint32
 
 }  // namespace
 
-Layout Scratch::lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule) const {
+uint32_t Scratch::pools_for(const EntryPlan& plan) const {
+    std::vector<SegmentId> segments;
+    for (const Bundle& bundle : plan.bundles) segments.push_back(plan.buffers[bundle.members[0].value].segment);
+    std::sort(segments.begin(), segments.end());
+    segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
+    return max_pools - std::min<uint32_t>(max_pools - 1, static_cast<uint32_t>(segments.size()));
+}
+
+Layout Scratch::lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule,
+                        const std::vector<uint32_t>& pool) const {
     Layout out;
     const uint32_t end = schedule.empty() ? 0 : *std::max_element(schedule.begin(), schedule.end());
     const std::vector<uint64_t> bytes = sizes(plan);
@@ -193,23 +202,43 @@ Layout Scratch::lay_out(const EntryPlan& plan, const Dependence& dependence, Sch
             out.report.sum += block.bytes;
         }
     }
-    out.packing = pack(blocks, fixed, caps_.max_segment_bytes);
-    out.report.peak = out.packing.total();
     out.report.lower_bound = lower_bound_of(bundles, blocks, life_of);
     out.schedule = std::move(schedule);
     out.heights.resize(bundle_segments_);
-    for (size_t i = own.size(); i < out.packing.heights.size(); ++i) {
-        own.push_back(static_cast<uint32_t>(out.heights.size()));
-        out.heights.push_back(0);
+    out.spots.resize(blocks.size());
+    const auto pool_of = [&](size_t i) { return pool.empty() ? 0 : pool[out.packed[i].value]; };
+    for (uint32_t p = 0; p < (pool.empty() ? 1 : max_pools); ++p) {
+        std::vector<size_t> chosen;
+        std::vector<Block> members;
+        for (size_t i = 0; i < blocks.size(); ++i)
+            if (pool_of(i) == p) {
+                chosen.push_back(i);
+                members.push_back(blocks[i]);
+            }
+        // Where scratch is spread, bundles keep their buffers to themselves.
+        const Packing packing = pack(members, pool.empty() ? std::span<const FixedBlock>(fixed) : std::span<const FixedBlock>(),
+                                     caps_.max_segment_bytes);
+        const size_t shared = pool.empty() ? own.size() : 0;
+        const auto segment_of = [&](size_t s) { return s < shared ? own[s] : bundle_segments_ + (s - shared) * max_pools + p; };
+        for (size_t s = 0; s < packing.heights.size(); ++s) {
+            out.heights.resize(std::max(out.heights.size(), segment_of(s) + 1));
+            out.heights[segment_of(s)] = packing.heights[s];
+        }
+        for (size_t i = 0; i < chosen.size(); ++i)
+            out.spots[chosen[i]] = {static_cast<uint32_t>(segment_of(packing.spots[i].segment)), packing.spots[i].offset};
     }
-    for (size_t i = 0; i < out.packing.heights.size(); ++i) out.heights[own[i]] = out.packing.heights[i];
-    for (Spot& spot : out.packing.spots) spot.segment = own[spot.segment];
+    if (!pool.empty())
+        for (const FixedBlock& f : fixed) {
+            uint64_t& height = out.heights[own[f.spot.segment]];
+            height = std::max(height, f.spot.offset + f.block.bytes);
+        }
+    out.report.peak = std::accumulate(out.heights.begin(), out.heights.end(), uint64_t{0});
     return out;
 }
 
 uint64_t Scratch::needed_bytes(std::span<const Layout> layouts) const {
     std::vector<uint64_t> heights;
-    for (SegmentId segment : scratch_) heights.push_back(segments_[segment.value].bytes);
+    for (SegmentId segment : scratch_) heights.push_back(segment.valid() ? segments_[segment.value].bytes : 0);
     for (const Layout& layout : layouts) {
         heights.resize(std::max(heights.size(), layout.heights.size()));
         for (size_t i = 0; i < layout.heights.size(); ++i) heights[i] = std::max(heights[i], layout.heights[i]);
@@ -220,8 +249,10 @@ uint64_t Scratch::needed_bytes(std::span<const Layout> layouts) const {
 void Scratch::reserve(std::span<const Layout> layouts) {
     for (const Layout& layout : layouts)
         for (size_t i = 0; i < layout.heights.size(); ++i) {
-            if (i == scratch_.size()) {
-                scratch_.push_back(SegmentId(segments_.size()));
+            if (layout.heights[i] == 0) continue;
+            scratch_.resize(std::max(scratch_.size(), i + 1));
+            if (!scratch_[i].valid()) {
+                scratch_[i] = SegmentId(segments_.size());
                 segments_.push_back({SegmentKind::scratch, 0, false, 1, {}});
             }
             Segment& segment = segments_[scratch_[i].value];
@@ -232,8 +263,8 @@ void Scratch::reserve(std::span<const Layout> layouts) {
 void Scratch::place(EntryPlan& plan, const Layout& layout) const {
     for (size_t i = 0; i < layout.packed.size(); ++i) {
         Buffer& buffer = plan.buffers[layout.packed[i].value];
-        buffer.segment = scratch_[layout.packing.spots[i].segment];
-        buffer.offset = layout.packing.spots[i].offset;
+        buffer.segment = scratch_[layout.spots[i].segment];
+        buffer.offset = layout.spots[i].offset;
     }
     for (Buffer& buffer : plan.buffers) buffer.placed |= buffer.segment.valid();
     apply(layout.schedule, plan);

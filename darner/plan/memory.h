@@ -36,8 +36,8 @@ struct ScratchReport {
 // A schedule of an entry with the places that its scratch buffers get.
 struct Layout {
     Schedule schedule;
-    Packing packing;                // of `packed`; spots count scratch segments
     std::vector<BufferId> packed;   // what is in no bundle
+    std::vector<Spot> spots;        // of those; segments count scratch segments
     std::vector<uint64_t> heights;  // by scratch segment: what this entry uses of it
     ScratchReport report;
 };
@@ -54,7 +54,12 @@ public:
     // By buffer: what it takes when it is not placed yet or lies in a bundle; 0 for others.
     std::vector<uint64_t> sizes(const EntryPlan& plan) const;
 
-    Layout lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule) const;
+    // `pool`: by buffer, where scratch is spread over several (spread.h); empty: all in one.
+    Layout lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule,
+                   const std::vector<uint32_t>& pool = {}) const;
+    static constexpr uint32_t max_pools = 4;
+    // So many are left beside the segments of the entry's bundles.
+    uint32_t pools_for(const EntryPlan& plan) const;
 
     // Of all scratch segments, when each entry gets its layout.
     uint64_t needed_bytes(std::span<const Layout> layouts) const;
@@ -83,7 +88,8 @@ private:
     const Caps& caps_;
     bool alias_;
     std::vector<PlacedBundle> placed_;
-    std::vector<SegmentId> scratch_;  // those with bundles come first
+    // Those with bundles come first; then the first of each pool, the second of each, and so on, where they exist.
+    std::vector<SegmentId> scratch_;
     size_t bundle_segments_ = 0;
 };
 

@@ -9,6 +9,8 @@
 #include "darner/plan/memory.h"
 #include "darner/plan/prepare.h"
 #include "darner/plan/refusal.h"
+#include "darner/plan/spread.h"
+#include "darner/program/buffer_barriers.h"
 
 #include <fmt/format.h>
 
@@ -41,7 +43,11 @@ public:
         TRY(place_scratch());
         for (size_t e = 0; e < plans_.size(); ++e) {
             program_.entries[e].body = emit_items(plans_[e]);
-            program_.reports.push_back(report(program_.entries[e], layouts_[e].report));
+        }
+        if (caps_.hazard == HazardKind::per_buffer) declare_written_buffers(program_, kernels_);
+        for (size_t e = 0; e < plans_.size(); ++e) {
+            TRY(PlanReport made, report(program_.entries[e], layouts_[e].report));
+            program_.reports.push_back(std::move(made));
         }
         if (auto verified = verify(program_); !verified) {
             DCHECK(false, "the plan is not valid: " + verified.error().text());
@@ -133,15 +139,17 @@ private:
         for (const EntryPlan& plan : plans_) {
             const Dependence dependence = dependence_of(plan);
             std::vector<Schedule> schedules = shortest_schedules(dependence, scratch_.sizes(plan));
-            layouts_.push_back(scratch_.lay_out(plan, dependence, std::move(schedules.front())));
+            layouts_.push_back(lay_out(plan, dependence, std::move(schedules.front())));
             schedules.erase(schedules.begin());
             if (options_.shorten_lives) improve(layouts_.back(), plan, dependence, std::move(schedules));
         }
-        if (!fits())
+        scarce_ = !fits();
+        if (scarce_)
             for (size_t e = 0; e < plans_.size(); ++e) {
                 const Dependence dependence = dependence_of(plans_[e]);
-                improve(layouts_[e], plans_[e], dependence,
-                        serial_schedules(dependence, scratch_.sizes(plans_[e]), layouts_[e].schedule));
+                std::vector<Schedule> schedules = serial_schedules(dependence, scratch_.sizes(plans_[e]), layouts_[e].schedule);
+                schedules.push_back(layouts_[e].schedule);
+                improve(layouts_[e], plans_[e], dependence, std::move(schedules));
             }
         if (!fits()) return memory_error(program_, plans_, layouts_, scratch_.needed_bytes(layouts_));
         scratch_.reserve(layouts_);
@@ -149,9 +157,16 @@ private:
         return {};
     }
 
+    Layout lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule) const {
+        std::vector<uint32_t> pool;
+        if (caps_.hazard == HazardKind::per_buffer && options_.spread_scratch && !scarce_)
+            pool = spread(plan, dependence, schedule, scratch_.pools_for(plan));
+        return scratch_.lay_out(plan, dependence, std::move(schedule), pool);
+    }
+
     void improve(Layout& best, const EntryPlan& plan, const Dependence& dependence, std::vector<Schedule> schedules) const {
         for (Schedule& schedule : schedules) {
-            Layout layout = scratch_.lay_out(plan, dependence, std::move(schedule));
+            Layout layout = lay_out(plan, dependence, std::move(schedule));
             if (layout.report.peak < best.report.peak) best = std::move(layout);
         }
     }
@@ -169,7 +184,7 @@ private:
         return {segment, offset};
     }
 
-    PlanReport report(const Entry& entry, const ScratchReport& scratch) const {
+    Result<PlanReport> report(const Entry& entry, const ScratchReport& scratch) const {
         PlanReport out;
         out.entry = entry.name;
         std::vector<KernelId> kernels;
@@ -184,6 +199,9 @@ private:
         }
         std::sort(kernels.begin(), kernels.end());
         out.kernels = static_cast<uint32_t>(std::unique(kernels.begin(), kernels.end()) - kernels.begin());
+        if (caps_.hazard == HazardKind::per_buffer) {
+            TRY(out.buffer_barriers, buffer_barriers(entry));
+        }
         out.scratch_bytes = scratch.peak;
         out.scratch_lower_bound = scratch.lower_bound;
         out.scratch_sum = scratch.sum;
@@ -202,6 +220,7 @@ private:
     SharedMemory memory_;
     std::vector<EntryPlan> plans_;  // by entry
     std::vector<Layout> layouts_;
+    bool scarce_ = false;  // memory counts more than barriers
 };
 
 }  // namespace

@@ -9,11 +9,12 @@
 namespace darner {
 
 struct PlanOptions {
-    bool merge_windows = true;  // one dispatch for equal updates of role-contiguous tensors
-    bool fuse = true;           // off: every node is a kernel of its own (tests compare the two)
-    bool alias_scratch = true;  // off: no two scratch tensors share memory
-    bool shorten_lives = true;  // off: every kernel runs as early as it can, whatever is alive then
-    uint32_t ring_slots = 4;    // runs in flight that each have their own per-step inputs and outputs
+    bool merge_windows = true;   // one dispatch for equal updates of role-contiguous tensors
+    bool fuse = true;            // off: every node is a kernel of its own (tests compare the two)
+    bool alias_scratch = true;   // off: no two scratch tensors share memory
+    bool spread_scratch = true;  // off: one buffer for scratch even where hazards are tracked by buffer
+    bool shorten_lives = true;   // off: every kernel runs as early as it can, whatever is alive then
+    uint32_t ring_slots = 4;     // runs in flight that each have their own per-step inputs and outputs
 };
 
 // Graphs must be expanded (no composites) and concrete. Kernels come as KIR; code is emitted by runtime.

@@ -242,7 +242,22 @@ private:
                 if ((a.access != kir::Access::read || b.access != kir::Access::read) && overlap(a, b))
                     fail("{}: bindings '{}' and '{}' overlap and one is written", what, k.bindings[j].name, k.bindings[i].name);
             }
+        if (caps_.hazard == HazardKind::per_buffer) check_one_use_per_buffer(what, d, k);
         if (d.groups_from) check_groups_from(what, d, k);
+    }
+
+    // Where hazards go by buffer, a dispatch has each buffer either read-only or writable.
+    void check_one_use_per_buffer(const std::string& what, const Dispatch& d, const kir::Kernel& k) {
+        for (size_t i = 0; i < d.bindings.size(); ++i) {
+            if (d.bindings[i].access != kir::Access::read || k.bindings[i].in_written_buffer) continue;
+            for (size_t j = 0; j < d.bindings.size(); ++j)
+                if (d.bindings[j].segment == d.bindings[i].segment &&
+                    (d.bindings[j].access != kir::Access::read || k.bindings[j].in_written_buffer)) {
+                    fail("{}: binding '{}' is read-only in segment {}, which '{}' has writable", what, k.bindings[i].name,
+                         d.bindings[i].segment.value, k.bindings[j].name);
+                    break;
+                }
+        }
     }
 
     // Where hazards go by buffer, no buffer is both the source of the counts and written in one dispatch.
