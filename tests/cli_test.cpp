@@ -83,8 +83,8 @@ TEST_P(CliHelp, SaysWhatAndGivesAnExample) {
 using Words = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(All, CliHelp,
                          testing::Values(Words{}, Words{"devices"}, Words{"train"}, Words{"train", "fashion-mnist"}, Words{"run"},
-                                         Words{"grad"}, Words{"op"}, Words{"op", "list"}, Words{"op", "show"},
-                                         Words{"op", "check"}));
+                                         Words{"plan"}, Words{"compile"}, Words{"grad"}, Words{"op"}, Words{"op", "list"},
+                                         Words{"op", "show"}, Words{"op", "check"}));
 
 TEST(Cli, Version) {
     const ProcessResult result = darner({"--version"});

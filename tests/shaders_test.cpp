@@ -109,17 +109,12 @@ std::vector<Target> spirv_targets() {
     gpu.kind = DeviceKind::discrete_gpu;
     gpu.subgroup_size_control = true;
 
-    Caps least;
-    least.max_storage_bindings = 4;
-    least.max_invocations = 128;
-    least.max_workgroup_size = {128, 128, 64};
-
     Caps cpu = interpreter_caps(8);
     cpu.kind = DeviceKind::cpu;
     cpu.coop_shapes.clear();
 
     std::vector<Target> targets{
-        {"gpu", gpu}, {"unfused", gpu, {.merge_windows = false, .fuse = false}}, {"least", least}, {"cpu", cpu}};
+        {"gpu", gpu}, {"unfused", gpu, {.merge_windows = false, .fuse = false}}, {"least", vulkan_minimum_caps()}, {"cpu", cpu}};
     for (Target& target : targets) target.caps.code = CodeKind::spirv;
     return targets;
 }
