@@ -117,6 +117,7 @@ void Interpreter::set_up_memory() {
         const Buffer& buffer = buffers_[i];
         uint32_t size = byte_size(b.scalar);
         uint64_t window = buffer.bytes / size, most = b.elements > (~uint64_t{0} >> 4) ? ~uint64_t{0} >> 2 : b.elements * b.lanes;
+        if (b.elements == 0) most = window;
         Memory m{.kind = "binding",
                  .name = b.name,
                  .data = buffer.data,

@@ -169,7 +169,7 @@ private:
         spec.has_row_outputs = !rows.empty();
         spec.column_sums = columns.size();
         const auto shape = kernels::row_shape(spec.rows, spec.cols, spec.reduces, columns.size(), caps_);
-        CHECK(shape.has_value(), "grouping has asked before");
+        if (!shape) return limit_error("[plan] rows too long for the device's workgroups in " + describe(graph_, group_));
         for (NodeId id : columns) {
             Buffer partial;
             partial.elements = uint64_t{shape->blocks} * spec.cols;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/grouping.h"
 
+#include "darner/plan/parts.h"
 #include "darner/plan/space.h"
 #include "darner/plan/storage.h"
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace darner::plan {
 
@@ -51,6 +53,21 @@ public:
     Grouper(const Graph& graph, const Caps& caps, const PlanOptions& options) : graph_(graph), caps_(caps), options_(options) {}
 
     Result<Grouping> run() {
+        TRY(place_alone());
+        if (options_.fuse) merge_all();
+        return std::move(out_);
+    }
+
+    std::vector<NodeId> beyond_windows() {
+        std::vector<NodeId> nodes;
+        if (!place_alone()) return nodes;  // refused for another reason, by run()
+        for (const Group& group : out_.groups)
+            if (!fits_windows(graph_, out_, group, caps_)) nodes.push_back(group.nodes[0]);
+        return nodes;
+    }
+
+private:
+    Result<void> place_alone() {
         find_roots();
         find_storage();
         choose_computing();
@@ -61,11 +78,9 @@ public:
                 if (!placed) return unsupported("[plan] no kernel on this device can compute " + graph_.describe(NodeId(i)));
                 out_.groups[out_.group_of[i]] = std::move(*placed);
             }
-        if (options_.fuse) merge_all();
-        return std::move(out_);
+        return {};
     }
 
-private:
     // Nodes whose values leave the graph or that a user wants in memory.
     void find_roots() {
         live_.assign(graph_.nodes.size(), false);
@@ -366,7 +381,7 @@ private:
         std::optional<Group> merged;
         for (const auto& [kind, space] : candidates(producer, consumer)) {
             merged = place(nodes, kind, space);
-            if (merged && !fits_bindings(*merged)) merged.reset();
+            if (merged && !(fits_bindings(*merged) && fits_windows(graph_, out_, *merged, caps_))) merged.reset();
             if (merged) break;
         }
         if (!merged || makes_cycle(p, c)) {
@@ -389,15 +404,16 @@ private:
     }
 
     // Would a path producer -> other -> consumer close a cycle? Walks back from the consumer's other sources.
-    bool makes_cycle(uint32_t p, uint32_t c) const {
-        std::set<uint32_t> seen;
+    bool makes_cycle(uint32_t p, uint32_t c) {
+        seen_.resize(out_.groups.size());
+        ++walk_;
         std::vector<uint32_t> stack;
         const auto visit = [&](uint32_t group, bool from_consumer) {
             for (NodeId id : out_.groups[group].nodes)
                 for (NodeId source : out_.sources[id.value]) {
                     const uint32_t g = out_.group_of[source.value];
                     if (g == Grouping::none || g == group || (g == p && from_consumer)) continue;
-                    if (seen.insert(g).second) stack.push_back(g);
+                    if (std::exchange(seen_[g], walk_) != walk_) stack.push_back(g);
                 }
         };
         visit(c, true);
@@ -417,12 +433,18 @@ private:
     std::vector<bool> live_, root_;
     std::vector<std::vector<NodeId>> consumers_;  // of stored values: computing nodes that read them
     std::set<std::tuple<uint32_t, uint32_t, size_t, size_t>> refused_;
+    std::vector<uint32_t> seen_;  // a group: the walk of makes_cycle() that came by last
+    uint32_t walk_ = 0;
 };
 
 }  // namespace
 
 Result<Grouping> group_nodes(const Graph& graph, const Caps& caps, const PlanOptions& options) {
     return Grouper(graph, caps, options).run();
+}
+
+std::vector<NodeId> nodes_beyond_windows(const Graph& graph, const Caps& caps) {
+    return Grouper(graph, caps, {}).beyond_windows();
 }
 
 bool reads_only_own_element(const Graph& graph, const Grouping& grouping, const Group& group, NodeId stored) {

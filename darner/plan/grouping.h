@@ -61,6 +61,9 @@ struct Grouping {
 
 Result<Grouping> group_nodes(const Graph& graph, const Caps& caps, const PlanOptions& options);
 
+// Nodes that no kernel can compute even alone, because it would touch more at once than the device's bindings reach.
+std::vector<NodeId> nodes_beyond_windows(const Graph& graph, const Caps& caps);
+
 // Whether every read of a stored node by a group is at the very element of the space that it computes: then an output may
 // take that node's memory.
 bool reads_only_own_element(const Graph& graph, const Grouping& grouping, const Group& group, NodeId stored);

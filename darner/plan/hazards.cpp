@@ -46,10 +46,6 @@ BindingWindow window_of(const EntryPlan& plan, const Use& use) {
     const uint64_t bytes = use.bytes != 0 ? use.bytes : fault(13) ? first.bytes() : last.offset + last.bytes() - first.offset;
     window.bytes = (bytes + 3) / 4 * 4;
     window.access = use.access;
-    if (use.bytes != 0) {
-        window.offset += use.offset;
-        window.bytes = use.bytes;
-    }
     return window;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/lower.h"
 
+#include "darner/plan/in_place.h"
+#include "darner/plan/parts.h"
 #include "darner/plan/space.h"
 #include "darner/plan/storage.h"
 #include "darner/plan/windows.h"
@@ -41,9 +43,7 @@ public:
         find_readers();
         place_outputs();
         place_updates();
-        for (const Group& group : grouping_.groups)
-            for (NodeId id : group.stored)
-                if (!node_buffers_.of[id.value].valid()) node_buffers_.of[id.value] = scratch(id, group.kind);
+        place_scratch();
         if (options_.merge_windows) {
             TRY(windows_, find_windows({graph_, grouping_, node_buffers_, out_.buffers, readers_, caps_}, order_));
         }
@@ -137,6 +137,17 @@ private:
         }
     }
 
+    void place_scratch() {
+        InPlace in_place(graph_, grouping_, readers_, out_.copies, order_);
+        for (uint32_t g : in_place.groups())
+            for (NodeId id : grouping_.groups[g].stored) {
+                BufferId& buffer = node_buffers_.of[id.value];
+                if (buffer.valid()) continue;
+                if (options_.alias_scratch) buffer = in_place.take(g, id, node_buffers_, out_.buffers);
+                if (!buffer.valid()) buffer = scratch(id, grouping_.groups[g].kind);
+            }
+    }
+
     bool may_overwrite(NodeId param, NodeId value) const {
         const uint32_t g = group_of(value);
         const Group& group = grouping_.groups[g];
@@ -160,13 +171,8 @@ private:
         return task;
     }
 
-    void finish(Task task, std::span<const uint32_t> groups) {
-        for (uint32_t g : groups) task_of_group_[g] = TaskId(out_.tasks.size());
-        out_.tasks.push_back(std::move(task));
-    }
-
     Result<void> emit_windows() {
-        task_of_group_.resize(grouping_.groups.size());
+        tasks_of_group_.resize(grouping_.groups.size());
         for (Window& window : windows_) {
             for (Bundle& bundle : window.bundles) out_.bundles.push_back(std::move(bundle));
             const Group& head = grouping_.groups[window.groups[0]];
@@ -177,7 +183,8 @@ private:
                 task.uses[s].last = window.slots[s].back();
             }
             in_window_.insert(window.groups.begin(), window.groups.end());
-            finish(std::move(task), window.groups);
+            for (uint32_t g : window.groups) tasks_of_group_[g] = {TaskId(out_.tasks.size())};
+            out_.tasks.push_back(std::move(task));
         }
         return {};
     }
@@ -186,24 +193,39 @@ private:
         for (uint32_t g = 0; g < grouping_.groups.size(); ++g) {
             const Group& group = grouping_.groups[g];
             if (!group.alive || group.space.count() == 0 || in_window_.contains(g)) continue;
-            TRY(EmittedKernel emitted, emit_group(graph_, grouping_, group, node_buffers_, out_.buffers, caps_));
-            const std::vector<BufferId> partials = emitted.partials;
-            finish(task_of(emitted, describe(graph_, group)), std::span(&g, 1));
-            if (partials.empty()) continue;
-            std::vector<BufferId> sums;
-            for (NodeId id : group.stored)
-                if (group.place(id) == Place::column) sums.push_back(node_buffers_.of[id.value]);
-            TRY(EmittedKernel second, emit_partial_sums(partials, sums, emitted.partial_blocks,
-                                                        static_cast<uint32_t>(group.space.cols), out_.buffers, caps_));
-            out_.tasks.push_back(task_of(second, "partial sums of " + describe(graph_, group)));
+            TRY(std::vector<Stage> stages, emit_stages(graph_, grouping_, group, node_buffers_, out_.buffers, caps_));
+            const std::string label = describe(graph_, group);
+            tasks_of_group_[g] = add_tasks(stages[0], label);
+            if (stages.size() > 1) add_tasks(stages[1], "partial sums of " + label);
         }
         return {};
     }
 
+    std::vector<TaskId> add_tasks(Stage& stage, const std::string& label) {
+        std::vector<KernelId> kernels;
+        for (kir::Kernel& kernel : stage.kernels) kernels.push_back(kernels_.add(std::move(kernel)));
+        std::vector<TaskId> ids;
+        for (size_t p = 0; p < stage.parts.size(); ++p) {
+            Stage::Part& part = stage.parts[p];
+            ids.push_back(TaskId(out_.tasks.size()));
+            Task& task = out_.tasks.emplace_back();
+            task.kernel = kernels[part.kernel];
+            task.groups = part.groups;
+            task.params = std::move(part.params);
+            task.uses = std::move(part.uses);
+            task.flops = part.flops;
+            task.label = label;
+            if (stage.parts.size() > 1)
+                task.label += " part " + std::to_string(p + 1) + " of " + std::to_string(stage.parts.size());
+        }
+        return ids;
+    }
+
     void order_after_readers() {
         for (const auto& [reader, writer] : order_.edges()) {
-            const TaskId before = task_of_group_[reader], after = task_of_group_[writer];
-            if (before.valid() && after.valid() && before != after) out_.tasks[after.value].after.push_back(before);
+            for (TaskId before : tasks_of_group_[reader])
+                for (TaskId after : tasks_of_group_[writer])
+                    if (before != after) out_.tasks[after.value].after.push_back(before);
         }
     }
 
@@ -219,7 +241,7 @@ private:
     GroupOrder order_;
     std::vector<Window> windows_;
     std::set<uint32_t> in_window_;
-    std::vector<TaskId> task_of_group_;
+    std::vector<std::vector<TaskId>> tasks_of_group_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "darner/plan/prepare.h"
 
 #include "darner/graph/builder.h"
+#include "darner/plan/split.h"
 #include "darner/plan/storage.h"
 
 #include <fmt/format.h>
@@ -97,7 +98,8 @@ Result<Graph> prepare(const Graph& graph, const Caps& caps) {
         output.per_step ? builder.output_per_step(output.name, value) : builder.output(output.name, value);
     }
     for (const auto& update : graph.updates) builder.update(copier[update.param], own(update.value));
-    return builder.finish();
+    TRY(Graph prepared, builder.finish());
+    return split_beyond_windows(std::move(prepared), caps);
 }
 
 }  // namespace darner::plan
