@@ -32,7 +32,8 @@ std::vector<double> samples(DType dtype) {
              15.9, 60,  -60, 100, -100, 65504, -300.5, 2049, 2051,  257,  259,   1.00390625, 1.01171875, 1.001};
         std::uniform_real_distribution<double> spread(-20, 20);
         while (v.size() < 60) v.push_back(round_to(dtype, spread(random)));
-        v.push_back(std::numeric_limits<double>::quiet_NaN());
+        constexpr double infinity = std::numeric_limits<double>::infinity();
+        v.insert(v.end(), {std::numeric_limits<double>::quiet_NaN(), infinity, -infinity});
         for (double& x : v) x = round_to(dtype, x);
         return v;
     }

@@ -41,7 +41,7 @@ Expr emit_function(kir::Builder& k, Registers v, const Call&) {
 }
 
 // To nearest, ties to even, whatever the rounding mode.
-double round_even(double x) { return x - std::remainder(x, 1); }
+double round_even(double x) { return std::isfinite(x) ? x - std::remainder(x, 1) : x; }
 
 Value square(Value x) { return mul(x, x); }
 Value one_minus(Value x) { return 1.0 - ValueAt(x); }

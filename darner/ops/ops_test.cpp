@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Values of the ops against numbers known from elsewhere (by hand, NumPy, PyTorch, Random123's published vectors), and the
 // texts of inference errors. Gradients, kernels and devices are checked for all ops by tables: emit_test.cpp, op_check.
-#include "darner/ops/ops.h"
-#include "darner/graph/eval.h"
 #include "darner/ops/philox.h"
+#include "darner/ops/test_support.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 
 namespace darner {
 namespace {
@@ -19,41 +17,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsNan;
 using testing::Pointwise;
-
-constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-
-// A graph of constants and the value of its one output.
-class Ops : public testing::Test {
-protected:
-    Value real(std::vector<int64_t> dims, std::vector<double> values) { return b.constant(Tensor::of(DType::f32, dims, values)); }
-    Value real(std::vector<double> values) {
-        const auto count = static_cast<int64_t>(values.size());
-        return real({count}, std::move(values));
-    }
-    Value whole(DType dtype, std::vector<int64_t> dims, std::vector<double> values) {
-        return b.constant(Tensor::of(dtype, dims, values));
-    }
-    Value whole(DType dtype, std::vector<double> values) {
-        const auto count = static_cast<int64_t>(values.size());
-        return whole(dtype, {count}, std::move(values));
-    }
-    Tensor value(Value v) {
-        b.output("y", v);
-        Result<Graph> graph = b.finish();
-        EXPECT_TRUE(graph) << (graph ? "" : graph.error().text());
-        if (!graph) return {};
-        Result<EvalResult> result = eval(*graph, {});
-        EXPECT_TRUE(result) << (result ? "" : result.error().text());
-        return result ? result->outputs.at("y") : Tensor{};
-    }
-    std::vector<double> reals(Value v) { return value(v).real; }
-    std::vector<int64_t> integers(Value v) { return value(v).integer; }
-    std::string error() { return b.failed() ? b.error().text() : ""; }
-
-    Builder b;
-};
-
-auto near(std::vector<double> expected) { return Pointwise(DoubleNear(1e-6), expected); }
 
 TEST_F(Ops, IntegerDivisionTruncatesAndByZeroGivesZero) {
     const Value a = whole(DType::i32, {7, -7, 7, -7, 5, -2147483648.0}), d = whole(DType::i32, {2, 2, -2, -2, 0, -1});
