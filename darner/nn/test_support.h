@@ -2,6 +2,7 @@
 // For tests of nn: a module run step by step through the reference evaluator, with its state between.
 #pragma once
 
+#include "darner/base/check.h"
 #include "darner/graph/builder.h"
 #include "darner/graph/eval.h"
 
@@ -11,10 +12,11 @@
 
 namespace darner::testing {
 
+// The value; a test cannot go on without it.
 template <class T>
 T ok(Result<T> result) {
-    EXPECT_TRUE(result) << (result ? "" : result.error().text());
-    return result ? std::move(*result) : T{};
+    CHECK(result.has_value(), result.error().text());
+    return std::move(*result);
 }
 
 class ReferenceSession {

@@ -99,12 +99,12 @@ Result<TensorId> Session::find(std::string_view name, Side preferred) const {
     return unknown("tensor", name, names);
 }
 
-Result<void> Session::write(TensorId id, std::string_view name, const Array& value) {
+Result<void> Session::write(TensorId id, std::string_view name, const Array& value, uint32_t ahead) {
     TRY(verify(value));
     const ProgramTensor& tensor = program_->tensor(id);
     if (!has_type_of(tensor, value))
         return invalid(fmt::format("{} has the wrong type: got {}, expected {}", name, type_text(value), type_of(tensor)));
-    return executable_->write(id, value.data);
+    return executable_->write(id, value.data, ahead);
 }
 
 Result<void> Session::write(std::string_view name, const Array& value) {
@@ -112,10 +112,10 @@ Result<void> Session::write(std::string_view name, const Array& value) {
     return write(id, name, value);
 }
 
-Result<Array> Session::read(std::string_view name) {
+Result<Array> Session::read(std::string_view name, uint32_t ago) {
     TRY(TensorId id, find(name, Side::output));
     Array out = empty_array(program_->tensor(id));
-    TRY(executable_->read(id, out.data));
+    TRY(executable_->read(id, out.data, ago));
     return out;
 }
 
@@ -140,6 +140,34 @@ Result<NamedArrays> Session::run(std::string_view graph, const NamedArrays& inpu
         outputs.emplace(program_->tensor(id).name, std::move(out));
     }
     return outputs;
+}
+
+Result<void> Session::run_async(std::string_view graph, const NamedArrays& inputs) {
+    TRY(uint32_t index, entry(graph));
+    last_graph_ = graph;
+    for (const auto& [name, value] : inputs) TRY(write(name, value));
+    return executable_->submit(index, 1);
+}
+
+Result<void> Session::write_ahead(std::string_view graph, std::string_view input, const Array& value, uint32_t ahead) {
+    TRY(uint32_t index, entry(graph));
+    const std::vector<TensorId>& inputs = program_->entries[index].inputs;
+    for (TensorId id : inputs)
+        if (program_->tensor(id).name == input) return write(id, input, value, ahead);
+    return unknown(fmt::format("input of {}", graph), input, names_of(*program_, inputs));
+}
+
+Result<uint32_t> Session::ring_slots(std::string_view graph) const {
+    TRY(uint32_t index, entry(graph));
+    uint32_t slots = 1;
+    for (const auto* ids : {&program_->entries[index].inputs, &program_->entries[index].outputs})
+        for (TensorId id : *ids) slots = std::max(slots, program_->segment(program_->tensor(id).segment).slots);
+    return slots;
+}
+
+Result<uint64_t> Session::finished(std::string_view graph) {
+    TRY(uint32_t index, entry(graph));
+    return executable_->finished(index);
 }
 
 Result<void> Session::submit(std::string_view graph, uint32_t steps) {

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: MIT
 // compile() and Session: from a Module to something that runs. A Session owns a device's Executable: all named graphs of the
 // module over one State. Errors are values; a device-side failure comes out of wait(), read() or run().
+//
+// A training loop that never waits: `x` and `y` are per-step inputs, `loss` is a per-step output.
+//
+//   for (uint32_t step = 0; step < steps; ++step) {
+//       TRY(session.run_async("step", {{"x", images(step)}, {"y", labels(step)}}));  // waits only while the ring is full
+//       if (step < 3) continue;
+//       TRY(const Array loss, session.read("loss", 3));  // of the run three before this one, which has long finished
+//       show(step - 3, loss);
+//   }
+//   TRY(session.wait());
 #pragma once
 
 #include "darner/device/device.h"
@@ -38,9 +48,12 @@ public:
     const DeviceInfo& device() const { return device_->info(); }
     const PlanReport* report(std::string_view graph) const;
 
-    // State (params, moments, counters, data) and inputs by name. Types must be equal; the error says both.
+    // State (params, moments, counters, data) and inputs by name. Types must be equal; the error says both. A per-step input is
+    // written for the next run alone, any other stays until it is written again.
     Result<void> write(std::string_view name, const Array& value);
-    Result<Array> read(std::string_view name);  // state or an output of the last run; waits
+    // State, or an output of the last run; waits. Of a per-step output: of the run that is `ago` before the last queued one;
+    // waits for that run alone.
+    Result<Array> read(std::string_view name, uint32_t ago = 0);
     // The host's Array types of what a graph wants and gives.
     std::vector<std::string> inputs(std::string_view graph) const;
     std::vector<std::string> outputs(std::string_view graph) const;
@@ -48,7 +61,17 @@ public:
 
     // Writes the inputs, runs the graph once, waits and reads its outputs.
     Result<NamedArrays> run(std::string_view graph, const NamedArrays& inputs = {});
-    // Queues `steps` runs and returns at once; inputs keep what was written last.
+    // Queues one run behind all that was queued before and returns at once. The inputs are those of this run: per-step ones go
+    // to the ring, others take effect behind the earlier runs and stay. What is not given must have been written before.
+    Result<void> run_async(std::string_view graph, const NamedArrays& inputs = {});
+    // A per-step input of the run that is `ahead` behind the next one, which is 0; below ring_slots(). Waits only while the run
+    // that used the slot before has not finished.
+    Result<void> write_ahead(std::string_view graph, std::string_view input, const Array& value, uint32_t ahead);
+    // How many runs can have per-step inputs and outputs of their own at a time.
+    Result<uint32_t> ring_slots(std::string_view graph) const;
+    // How many runs of the graph are known to have finished, counted from compile(). Does not wait.
+    Result<uint64_t> finished(std::string_view graph);
+    // Queues `steps` runs and returns at once; inputs keep what was written last, per-step ones are written ahead.
     Result<void> submit(std::string_view graph, uint32_t steps);
     Result<void> wait();
     Result<std::vector<DispatchTime>> profile(std::string_view graph);
@@ -62,7 +85,7 @@ public:
 private:
     enum class Side : uint8_t { input, output };
     Result<TensorId> find(std::string_view name, Side preferred) const;
-    Result<void> write(TensorId id, std::string_view name, const Array& value);
+    Result<void> write(TensorId id, std::string_view name, const Array& value, uint32_t ahead = 0);
     Result<uint32_t> entry(std::string_view graph) const;
     std::shared_ptr<Device> device_;
     std::shared_ptr<const Program> program_;
