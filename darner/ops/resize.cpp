@@ -28,6 +28,9 @@ constexpr AttrDef resize_attrs[] = {
 // Up to this many taps are added one by one where the result is used; more are a reduction of their own.
 constexpr size_t max_inline_taps = 8;
 
+// The taps of every element are listed while the program is compiled.
+constexpr int64_t max_resized_extent = int64_t{1} << 22;
+
 struct Tap {
     int64_t index = 0;
     double weight = 0;
@@ -44,9 +47,13 @@ Result<Type> infer_resize(const Call& c) {
         return c.error("align_corners goes with mode=linear: got mode=" + c.choice("mode"));
     Dims dims = c.type(0).dims;
     for (size_t i = 0; i < axes.size(); ++i) {
-        if (sizes[i] < 0 || sizes[i] > infer::max_extent)
-            return c.error(fmt::format("entry of sizes out of range: got {}, expected 0 to {}", sizes[i], infer::max_extent));
-        if (dims[axes[i]] == Dim(0) && sizes[i] > 0)
+        const Dim& extent = dims[axes[i]];
+        if (sizes[i] < 0 || sizes[i] > max_resized_extent)
+            return c.error(fmt::format("entry of sizes out of range: got {}, expected 0 to {}", sizes[i], max_resized_extent));
+        if (extent.is_constant() && extent.value() > max_resized_extent)
+            return c.error(fmt::format("axis {} of {} is too long to be resized: at most {}", axes[i], infer::describe(c, 0),
+                                       max_resized_extent));
+        if (extent == Dim(0) && sizes[i] > 0)
             return c.error(fmt::format("nothing to read: axis {} of {} is empty", axes[i], infer::describe(c, 0)));
         dims[axes[i]] = sizes[i];
     }
