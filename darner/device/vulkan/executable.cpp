@@ -42,10 +42,15 @@ Result<std::unique_ptr<Executable>> VulkanExecutable::load(std::shared_ptr<Conte
     TRY(verify(*program, context->physical().info.caps));
     TRY(check_budget(*context, *program));
     std::unique_ptr<VulkanExecutable> executable(new VulkanExecutable(std::move(context), std::move(program)));
-    TRY(executable->allocate());
-    TRY(executable->record());
-    TRY(executable->fill());
+    const auto prepare = [&]() -> Result<void> {
+        TRY(executable->allocate());
+        TRY(executable->record());
+        return executable->fill();
+    };
+    const Result<void> prepared = prepare();
+    // What the layer says of a load that fails is why, and nothing for the next one to hear.
     TRY(executable->context_->instance().take_validation_messages());
+    TRY(prepared);
     return std::unique_ptr<Executable>(std::move(executable));
 }
 

@@ -330,7 +330,9 @@ TEST(Vulkan, CoreValidationMessagesAreErrors) {
     EveryItem p(d->caps());
     for (KernelCode& code : p.program.kernels) code.spirv = {1, 2, 3, 4, 5};
     const Result<std::unique_ptr<Executable>> loaded = d->load(std::make_shared<const Program>(p.program));
-    EXPECT_FALSE(loaded);
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.error().message, HasSubstr("the validation layer reports"));
+    EXPECT_TRUE(load(*d, EveryItem(d->caps()).program)) << "the next load hears of it";
 }
 
 // Writes between submits that are still in flight reach the right step.
