@@ -180,7 +180,7 @@ struct SlowProgram {
     Program program;
     TensorId x, y;
 
-    explicit SlowProgram(const Caps& caps) {
+    SlowProgram(const Caps& caps, uint32_t dispatches) {
         ProgramMaker make(caps);
         const SegmentId ring = make.segment(SegmentKind::io, 256 + n * 4, false, 3);
         x = make.tensor("x", "u32", {}, ring, 0, 4);
@@ -191,7 +191,7 @@ struct SlowProgram {
         entry.inputs = {x};
         entry.outputs = {y};
         const KernelId slow = make.kernel(testing::slow_kernel(n, rounds));
-        for (int i = 0; i < 4; ++i) {
+        for (uint32_t i = 0; i < dispatches; ++i) {
             entry.body.push_back(make.dispatch(slow, n / 64, {{ring, 0, 4}, {ring, 256, n * 4}}, "slow"));
             entry.body.push_back(Barrier{});
         }
@@ -207,6 +207,23 @@ uint64_t finished(Executable& e) {
     return runs ? *runs : 0;
 }
 
+// So many dispatches that a run takes the device tens of milliseconds.
+uint32_t slow_dispatches(Device& d) {
+    for (uint32_t dispatches = 1;; dispatches *= 2) {
+        const SlowProgram p(d.caps(), dispatches);
+        const std::unique_ptr<Executable> e = load(d, p.program);
+        double seconds = 0;
+        for (int run = 0; run < 2; ++run) {  // the first one warms up
+            write(*e, p.x, std::vector<uint32_t>{1});
+            const auto start = std::chrono::steady_clock::now();
+            expect(e->submit(0, 1));
+            expect(e->wait());
+            seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        }
+        if (seconds > 0.03 || dispatches == 4096) return dispatches;
+    }
+}
+
 // submit() returns before the work is done; a write into a full ring and a read wait for one run, not for all.
 TEST(Vulkan, SubmitsAreInFlight) {
     for (const bool staged : {false, true}) {
@@ -215,7 +232,7 @@ TEST(Vulkan, SubmitsAreInFlight) {
         if (staged) staging.emplace("DARNER_STAGING", "1");
         const std::unique_ptr<Device> d = device();
         ASSERT_TRUE(d);
-        const SlowProgram p(d->caps());
+        const SlowProgram p(d->caps(), slow_dispatches(*d));
         bool submits_return = false, ring_waits_for_one = false, read_waits_for_one = false;
         // A busy machine may hold the host up until the device is done: then once more.
         for (int attempt = 0; attempt < 20 && !(submits_return && ring_waits_for_one && read_waits_for_one); ++attempt) {
@@ -321,6 +338,21 @@ TEST(Vulkan, SyncValidationCatchesADroppedBarrier) {
     const Result<std::unique_ptr<Executable>> loaded = try_load(*d, p.program);
     ASSERT_FALSE(loaded);
     EXPECT_THAT(loaded.error().message, HasSubstr("READ_AFTER_WRITE"));
+}
+
+// The counts of an indirect dispatch are read before its kernel starts: a barrier for kernels alone would not do.
+TEST(Vulkan, SyncValidationCatchesADroppedBarrierBeforeAnIndirectDispatch) {
+    const Environment validation("DARNER_VALIDATION", "sync");
+    const std::unique_ptr<Device> d = device();
+    ASSERT_TRUE(d);
+    EveryItem p(d->caps());
+    Repeat* loop = std::get_if<Repeat>(&p.program.entries[0].body.back());
+    ASSERT_TRUE(loop && std::holds_alternative<Barrier>(loop->body[0]));
+    loop->body.erase(loop->body.begin());
+    const Result<std::unique_ptr<Executable>> loaded = try_load(*d, p.program);
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.error().message, HasSubstr("READ_AFTER_WRITE"));
+    EXPECT_THAT(loaded.error().message, HasSubstr("INDIRECT"));
 }
 
 TEST(Vulkan, CoreValidationMessagesAreErrors) {
