@@ -199,6 +199,7 @@ private:
         if (random_.one_in(10) && options_.max_extent >= 31) extents_.push_back(257);
         if (random_.one_in(12)) extents_.push_back(0);
         half_ = random_.pick<DType>({DType::f32, DType::f32, DType::f32, DType::f16, DType::bf16});
+        if (options_.for_differences) half_ = DType::f32;
     }
 
     Dims fitting_dims() {
@@ -283,8 +284,8 @@ private:
         const auto all = op_registry().all();
         for (int attempt = 0; attempt < 40; ++attempt) {
             const OpDef& op = *all[static_cast<size_t>(random_.below(static_cast<int64_t>(all.size())))];
-            for (int draw = 0; draw < (op.is_map() ? 6 : 30); ++draw)
-                if (try_op(op)) {
+            for (int draw = 0; draw < 30; ++draw)
+                if (try_op(op, draw % 3 == 2)) {
                     case_.ops.emplace(op.name);
                     return;
                 }
@@ -292,19 +293,20 @@ private:
     }
 
     // Later values are likelier, so that graphs get deep; floats with axes too, since most ops want them.
-    Value any_value() {
+    Value any_value(bool of_any_dtype) {
         const size_t recent = random_.one_in(2) ? std::min<size_t>(pool_.size(), 6) : pool_.size();
         Value v;
         for (int tries = 0; tries < 4; ++tries) {
             v = pool_[pool_.size() - recent + static_cast<size_t>(random_.below(static_cast<int64_t>(recent)))];
-            if (is_float(v.dtype()) && (v.rank() > 0 || random_.one_in(4))) break;
+            if ((of_any_dtype || is_float(v.dtype())) && (v.rank() > 0 || random_.one_in(4))) break;
         }
         return v;
     }
 
-    // Another operand beside `first`: of its type, of its dtype, or any; seldom the same value again.
+    // Another operand beside `first`: of its type, of its dtype, any, or indices into it; seldom the same value again.
     Value beside(Value first) {
-        const int64_t choice = random_.below(6);
+        const int64_t choice = random_.below(7);
+        if (choice == 6 && first.rank() > 0 && first.type().count() > 0) return indices_into(first);
         std::vector<Value> fitting;
         for (const Value& v : pool_)
             if (choice == 0 || (choice < 3 ? v.dtype() == first.dtype() : v.type() == first.type()))
@@ -312,7 +314,17 @@ private:
         return fitting.empty() ? first : random_.pick(fitting);
     }
 
-    std::vector<Value> draw_operands(const OpDef& op) {
+    // A label for each row, or one index an axis.
+    Value indices_into(Value v) {
+        const auto rank = static_cast<int64_t>(v.rank());
+        const bool labels = v.dtype() != DType::boolean && random_.one_in(2);
+        const Value indices = labels ? argmax(v, random_.below(rank)) : b_.iota(i32({rank}));
+        evaluate_new();
+        pool_.push_back(indices);
+        return indices;
+    }
+
+    std::vector<Value> draw_operands(const OpDef& op, bool of_any_dtype) {
         std::vector<Value> operands;
         for (const OperandDef& def : op.operands) {
             const int64_t repeats = def.variadic ? 1 + random_.below(3) : 1;
@@ -320,7 +332,7 @@ private:
                 if (def.optional && random_.one_in(2))
                     operands.push_back({});
                 else if (operands.empty())
-                    operands.push_back(any_value());
+                    operands.push_back(any_value(of_any_dtype));
                 else
                     operands.push_back(beside(operands[0]));
             }
@@ -345,15 +357,17 @@ private:
         return out;
     }
 
-    bool try_op(const OpDef& op) {
-        std::vector<Value> operands = draw_operands(op);
+    bool try_op(const OpDef& op, bool of_any_dtype) {
+        std::vector<Value> operands = draw_operands(op, of_any_dtype);
         if (op.has_side_stream) {
             if (!random_.one_in(3)) return false;
-            operands = {random_key(), random_counter()};
+            operands.resize(op.operands.size() - 2);  // the last two are the key and the counter
+            operands.push_back(random_key());
+            operands.push_back(random_counter());
             evaluate_new();
         }
         std::optional<Dims> common;
-        if (op.is_map()) {
+        if (op.batch == Batch::pointwise) {
             common = broadcast_dims(operands);
             if (!common || Type{DType::f32, *common}.count() > max_count) return false;
         }
@@ -372,6 +386,7 @@ private:
         const Result<Type> type = op.infer(call);
         if (!type || type->rank() > 5 || type->count() > max_count) return false;
         if (type->dtype == DType::f64 || type->dtype == DType::i64) return false;
+        if (options_.for_differences && is_half(type->dtype)) return false;
         call.out = &*type;
         if (!is_tame(call, operands, common)) return false;
         for (Value& v : operands)
@@ -483,7 +498,7 @@ private:
             Value update;
             if (is_float(param.dtype())) {
                 const Value gradient = d[next++];
-                if (random_.one_in(3) || options_.all_gradients) b_.output(fmt::format("d{}", next), gradient);
+                if (random_.one_in(3) || options_.for_differences) b_.output(fmt::format("d{}", next), gradient);
                 update = updated(param, gradient, drawn);
             } else {
                 update = param + b_.constant(param.type(), 1);

@@ -15,9 +15,10 @@ namespace darner::test {
 
 struct FuzzOptions {
     uint64_t seed = 0;
-    int max_nodes = 18;          // drawn ops, before gradients
-    int64_t max_extent = 31;     // of one dim
-    bool all_gradients = false;  // outputs for the gradients by all leaves, not by some of the params
+    int max_nodes = 18;       // drawn ops, before gradients
+    int64_t max_extent = 31;  // of one dim
+    // For central differences: no half precision, whose constants are too coarse, and gradients by all leaves, not some params.
+    bool for_differences = false;
 };
 
 struct FuzzCase {

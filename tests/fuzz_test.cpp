@@ -80,7 +80,8 @@ std::string report(FuzzOptions options, const Check& check, const std::string& f
             if (!smaller || smaller->graph.nodes.size() >= start.graph.nodes.size()) continue;
             if (fails(smaller->graph, smaller->leaves)) start = *smaller;
         }
-    const Shrunk small = shrink(start.graph, start.leaves, fails);
+    // Gradients belong to their loss: cutting the graph apart would make them wrong.
+    const Shrunk small = options.for_differences ? Shrunk{start.graph, start.leaves} : shrink(start.graph, start.leaves, fails);
     std::string values;
     for (const auto& [name, tensor] : small.leaves) {
         if (small.graph.find_input(name) == nullptr && small.graph.find_param(name) == nullptr) continue;
@@ -95,7 +96,7 @@ std::string report(FuzzOptions options, const Check& check, const std::string& f
 class Fuzz : public testing::Test {
 protected:
     // Checks each graph; at most `most_failures` are shrunk and printed. Too many unsuitable graphs would be an idle test.
-    void run(uint64_t stride, const std::function<std::vector<Check>(uint64_t seed)>& checks_of, bool all_gradients = false) {
+    void run(uint64_t stride, const std::function<std::vector<Check>(uint64_t seed)>& checks_of, bool for_differences = false) {
         std::signal(SIGABRT, tell_seed);
         std::signal(SIGSEGV, tell_seed);
         constexpr int most_failures = 5;
@@ -104,7 +105,7 @@ protected:
         std::map<std::string, int> reasons;
         for (uint64_t seed = first_seed(); seed < first_seed() + graph_count(); seed += stride) {
             current_seed = seed;
-            const auto drawn = random_case({.seed = seed, .all_gradients = all_gradients});
+            const auto drawn = random_case({.seed = seed, .for_differences = for_differences});
             ASSERT_TRUE(drawn) << "seed " << seed << ": " << drawn.error().text();
             for (const Check& check : checks_of(seed)) {
                 const Check one = !in_children() ? check : [&check](const Graph& graph, const NamedTensors& leaves) {
@@ -118,7 +119,7 @@ protected:
                     break;
                 }
                 if (result.verdict != Verdict::bad) continue;
-                ADD_FAILURE() << report({.seed = seed, .all_gradients = all_gradients}, one, result.text);
+                ADD_FAILURE() << report({.seed = seed, .for_differences = for_differences}, one, result.text);
                 if (++failures == most_failures) return;
                 break;
             }

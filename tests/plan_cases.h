@@ -280,6 +280,22 @@ inline constexpr PlanCase plan_cases[] = {
         update p = sub(p, g)
         update q = sub(q, g)
     })"},
+    {"updates_by_different_scalars", R"(graph g {
+        s = input f32[]
+        t = input f32[]
+        a = param f32[33]
+        b = param f32[33]
+        c = param f32[33]
+        update a = mul(a, s)
+        update b = mul(b, t)
+        update c = mul(c, s)
+    })"},
+    {"last_read_in_another_order", R"(graph g {
+        x = input f32[16,16]
+        a = materialize(exp(x))
+        b = materialize(tanh(add(transpose(a, perm=[1,0]), 0.25)))
+        output y = sum(b, axes=[1])
+    })"},
     {"windows_that_would_wait_in_a_circle", R"(graph g {
         p1 = param f32[4]
         p2 = param f32[4]

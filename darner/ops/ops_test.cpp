@@ -341,6 +341,14 @@ TEST_F(Ops, GatherFromNothing) {
     EXPECT_THAT(error(), HasSubstr("[gather] nothing to read: axis 0 of table f32[0,2] is empty"));
 }
 
+// x / sqrt(mean(x^2) + eps) with an eps that weighs: (12.5 + 3.5) is 4 squared.
+TEST_F(Ops, RmsNormAddsEpsToTheMeanSquare) { EXPECT_THAT(reals(rms_norm(real({3, 4}), {}, {}, -1, 3.5)), ElementsAre(0.75, 1)); }
+
+TEST_F(Ops, BroadcastAxesMustAscend) {
+    broadcast(real({2, 3}, std::vector<double>(6)), {3, 2}, {1, 0});
+    EXPECT_THAT(error(), HasSubstr("[broadcast] axes must ascend (use transpose to reorder)"));
+}
+
 TEST_F(Ops, DotNamesBothExtents) {
     dot(real({2, 3}, std::vector<double>(6)), real({2, 3}, std::vector<double>(6)), {{1}, {0}});
     EXPECT_THAT(error(),
