@@ -38,6 +38,17 @@ inline constexpr PlanCase plan_cases[] = {
         output d = reshape(x, shape=[3,1])
         update p = mul(p, 2.0)
     })"},
+    {"materialized_leaves", R"(graph g {
+        x = input f32[3,2]
+        p = param f32[6]
+        c = materialize(constant f32[6] {2.0})
+        d = materialize(reshape(c, shape=[3,2]))
+        output y = mul(x, d)
+        output s = sum(mul(c, p))
+        output z = add(materialize(reshape(x, shape=[6])), materialize(p))
+        output m = d
+        update p = materialize(c)
+    })"},
     {"softmax", R"(graph g {
         x = input f32[9,17]
         output y = softmax(x)

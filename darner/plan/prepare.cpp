@@ -81,7 +81,13 @@ Result<Graph> prepare(const Graph& graph, const Caps& caps) {
         const size_t limit = std::max<size_t>(2, caps.max_storage_bindings - 1);
         const bool too_wide = node.kind == NodeKind::op && !node.op->operands.empty() && node.op->operands.back().variadic &&
                               node.operands.size() > limit;
-        if (too_wide)
+        // What lies in memory, or in the code, as it is.
+        const auto* kernel = node.kind == NodeKind::op ? std::get_if<KernelLower>(&node.op->lower) : nullptr;
+        const bool nothing_to_store = kernel != nullptr && kernel->name == "materialize" &&
+                                      graph.node(behind_aliases(graph, NodeId(i))).kind != NodeKind::op;
+        if (nothing_to_store)
+            copier[NodeId(i)] = copier[node.operands[0]];
+        else if (too_wide)
             copier[NodeId(i)] = split_variadic(builder, node, copier.operands(node), limit);
         else if (reduces_nothing)
             copier[NodeId(i)] = builder.constant(node.type, 0);
