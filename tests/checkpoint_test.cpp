@@ -197,12 +197,15 @@ TEST_F(Checkpoints, LeftoversOfKilledRunsGoAndOtherFilesStay) {
 
 TEST_F(Checkpoints, CtrlCSaysWhatIsKeptAndHowToGoOn) {
     trained({"--epochs", "60", "--batch", "16", "--out", out("whole")});
+    // A shell starts background jobs with the signal ignored, and what ignores it at its start goes on ignoring it.
+    const auto before = std::signal(SIGINT, SIG_DFL);
     bool sent = false;
     const OnOutput interrupt = [&](pid_t process, const ProcessResult& so_far) {
         if (sent || lines_in(so_far.out) < 4) return;  // two epochs behind the two lines of the start
         sent = kill(process, SIGINT) == 0;
     };
     const ProcessResult result = train({"--epochs", "60", "--batch", "16", "--out", out("a")}, interrupt);
+    std::signal(SIGINT, before);
     EXPECT_EQ(result.exit_code, 130);
     const uint32_t kept = read_checkpoint(checkpoint("a"))->epochs_done();
     EXPECT_GE(kept, 2u);
