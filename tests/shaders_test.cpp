@@ -103,7 +103,8 @@ struct Target {
     PlanOptions plan = {};
 };
 
-// A GPU with everything, the same with a kernel a node, the least that Vulkan guarantees, and a CPU driver.
+// A GPU with everything, the same with a kernel a node, the least that Vulkan guarantees, a CPU driver, and bindings so small
+// that most tensors need several.
 std::vector<Target> spirv_targets() {
     Caps gpu = interpreter_caps(32);
     gpu.kind = DeviceKind::discrete_gpu;
@@ -113,8 +114,12 @@ std::vector<Target> spirv_targets() {
     cpu.kind = DeviceKind::cpu;
     cpu.coop_shapes.clear();
 
-    std::vector<Target> targets{
-        {"gpu", gpu}, {"unfused", gpu, {.merge_windows = false, .fuse = false}}, {"least", vulkan_minimum_caps()}, {"cpu", cpu}};
+    std::vector<Target> targets{{"gpu", gpu},
+                                {"unfused", gpu, {.merge_windows = false, .fuse = false}},
+                                {"least", vulkan_minimum_caps()},
+                                {"cpu", cpu},
+                                {"windows", gpu}};
+    targets.back().caps.max_binding_bytes = 4096;
     for (Target& target : targets) target.caps.code = CodeKind::spirv;
     return targets;
 }
@@ -123,7 +128,9 @@ std::vector<Target> wgsl_targets() {
     Caps extended = webgpu_default_caps();
     extended.f16_storage = extended.f16_arithmetic = extended.subgroup_shuffle = true;
     extended.subgroup_min = extended.subgroup_max = extended.subgroup_size = 32;
-    return {{"webgpu", webgpu_default_caps()}, {"webgpu_extended", extended}};
+    Caps windows = webgpu_default_caps();
+    windows.max_binding_bytes = 4096;
+    return {{"webgpu", webgpu_default_caps()}, {"webgpu_extended", extended}, {"windows", windows}};
 }
 
 // --- their shaders ----------------------------------------------------------------------------------------------------
