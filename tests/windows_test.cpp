@@ -57,19 +57,32 @@ TEST_P(SmallPlan, AgreesWithTheReferenceWithinTinyBindings) {
 INSTANTIATE_TEST_SUITE_P(Windows, SmallPlan, testing::ValuesIn(plan_cases),
                          [](const auto& info) { return std::string(info.param.name); });
 
+DeviceCase webgpu_defaults(DeviceCase on) {
+    on.restrict_caps = [](Caps caps) {
+        Caps cut = webgpu_default_caps();
+        cut.code = caps.code;
+        cut.kind = caps.kind;
+        return cut;
+    };
+    on.name += " with WebGPU's limits";
+    return on;
+}
+
 // Random graphs with their gradients and updates, whose tensors have at most a few kilobytes.
 TEST(Windows, RandomGraphsAgreeWithinTinyBindings) {
     int compared = 0;
     for (uint64_t seed = 0; seed < 140; ++seed) {
         const auto random = random_case({.seed = 7000 + seed, .max_nodes = 12});
         if (!random) continue;  // no graph came of this seed
-        for (const DeviceCase& on : seed % 8 == 0 ? device_cases() : main_device_cases()) {
+        std::vector<DeviceCase> devices = seed % 8 == 0 ? device_cases() : main_device_cases();
+        devices.push_back(webgpu_defaults(devices[0]));
+        for (const DeviceCase& on : devices) {
             const FuzzResult result = fuzz_on_device(random->graph, random->leaves, limited(on, seed % 2 == 0 ? 512 : 1024));
             ASSERT_NE(result.verdict, Verdict::bad) << "seed " << seed << "\n" << result.text << "\n" << to_text(random->graph);
             compared += result.verdict == Verdict::good;
         }
     }
-    EXPECT_GT(compared, 200);
+    EXPECT_GT(compared, 300);
 }
 
 // --- tensors of more than 64 KiB ------------------------------------------------------------------------------------------
@@ -214,17 +227,6 @@ NamedTensors step_leaves(const Graph& step, uint64_t seed, int64_t classes) {
     return leaves;
 }
 
-DeviceCase webgpu_defaults(DeviceCase on) {
-    on.restrict_caps = [](Caps caps) {
-        Caps cut = webgpu_default_caps();
-        cut.code = caps.code;
-        cut.kind = caps.kind;
-        return cut;
-    };
-    on.name += " with WebGPU's limits";
-    return on;
-}
-
 TEST(Windows, NetworksTrainTheSameWithinSmallBindings) {
     for (const TestNetwork& network : test_networks()) {
         if (network.name == "deep mlp") continue;
@@ -314,6 +316,41 @@ TEST(Windows, ATensorBeyondWebgpusDefaultLimit) {
     ASSERT_TRUE(program) << program.error().text();
     EXPECT_LE(widest_binding(*program), uint64_t{128} << 20);
     EXPECT_LE(program->reports[0].dispatches, 10u) << to_text(*program);
+}
+
+TEST(Windows, FortyMillionElementsOnVulkanWithinWebgpusDefaultLimit) {
+    constexpr int64_t rows = 40000, cols = 1000;
+    const auto module = parse_module(R"(graph g {
+        x = input f32[40000,1000]
+        output y = mul(x, 2.0)
+        output sums = sum(x, axes=[1])
+        output columns = max(x, axes=[0])
+    })",
+                                     "test");
+    ASSERT_TRUE(module) << module.error().text();
+    CompileOptions options;
+    options.device = "vulkan";
+    options.restrict_caps = webgpu_defaults(DeviceCase{}).restrict_caps;
+    Result<Session> session = compile(*module, options);
+    ASSERT_TRUE(session) << session.error().text();
+    // Small whole numbers: sums are exact. Column c is largest in row c * 37.
+    Array x{"f32", {rows, cols}, std::vector<std::byte>(rows * cols * 4)};
+    auto* values = reinterpret_cast<float*>(x.data.data());
+    for (int64_t i = 0; i < rows * cols; ++i) values[i] = static_cast<float>((i * 7 + i / cols) % 16);
+    for (int64_t c = 0; c < cols; ++c) values[c * 37 * cols + c] = 100.0f + static_cast<float>(c);
+    const Result<NamedArrays> got = session->run("g", {{"x", x}});
+    ASSERT_TRUE(got) << got.error().text();
+    const auto floats = [&](const char* name) { return reinterpret_cast<const float*>(got->find(name)->second.data.data()); };
+    const float *y = floats("y"), *sums = floats("sums"), *columns = floats("columns");
+    for (int64_t r = 0; r < rows; ++r) {
+        float sum = 0;
+        for (int64_t c = 0; c < cols; ++c) {
+            ASSERT_EQ(y[r * cols + c], values[r * cols + c] * 2) << r << ", " << c;
+            sum += values[r * cols + c];
+        }
+        ASSERT_EQ(sums[r], sum) << "row " << r;
+    }
+    for (int64_t c = 0; c < cols; ++c) ASSERT_EQ(columns[c], 100.0f + static_cast<float>(c)) << "column " << c;
 }
 
 // Without a tensor above the limit the limit changes nothing.

@@ -150,6 +150,13 @@ private:
         return longest;
     }
 
+    static bool is_line(const WorkgroupBox& box) {
+        int axes = 0;
+        for (size_t a = 0; a < 3; ++a) axes += box.high[a] - box.low[a] > 1;
+        return axes == 1;
+    }
+
+    // Depth of recursion: an axis a level.
     bool cut(WorkgroupBox box) {
         for (;;) {
             if (parts_.size() >= most_parts_) return false;
@@ -170,18 +177,9 @@ private:
                 length = longest;
                 share = double(longest) / extent;
             }
-            if (axis == 3) return false;  // a single workgroup
-            if (length == 0) {
-                const bool sliced = (box.high[0] - box.low[0]) * uint64_t{box.high[1] - box.low[1]} * (box.high[2] - box.low[2]) >
-                                    box.high[axis] - box.low[axis];
-                if (!sliced) return false;  // a slice is a single workgroup
-                length = 1;
-                if (!cut(prefix(box, axis, length))) return false;
-            } else {
-                length = clean_prefix(box, axis, length);
-                const WorkgroupBox head = prefix(box, axis, length);
-                parts_.push_back({head, *fit(head)});
-            }
+            if (axis == 3 || (length == 0 && is_line(box))) return false;  // one workgroup reaches too far
+            length = length == 0 ? 1 : clean_prefix(box, axis, length);
+            if (!cut(prefix(box, axis, length))) return false;
             box = rest(box, axis, length);
         }
     }

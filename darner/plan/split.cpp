@@ -39,7 +39,6 @@ public:
     Splitter(const Graph& graph, const std::vector<NodeId>& nodes)
         : graph_(graph), nodes_(nodes), b_(graph.name), copier_(graph, b_) {}
 
-    // Empty where a node cannot be split.
     Result<Graph> run(const Caps& caps) {
         const Builder::Place nowhere = b_.place({});
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -63,6 +62,7 @@ public:
     }
 
 private:
+    // Invalid where the node cannot be split.
     Value split(NodeId id) {
         const Node& node = graph_.node(id);
         std::vector<Value> operands = copier_.operands(node);
