@@ -112,6 +112,19 @@ TEST(Wgsl, Golden) {
     }
 }
 
+// WebGPU has each buffer either read-only or writable in a dispatch.
+TEST(Wgsl, AReadInAWrittenBufferIsDeclaredWritable) {
+    kir::Builder b("copy");
+    b.workgroup_size(64);
+    const kir::BindingRef x = b.binding("x", kir::Scalar::f32, 1, kir::Access::read, 64);
+    const kir::BindingRef y = b.binding("y", kir::Scalar::f32, 1, kir::Access::write, 64);
+    b.store(y, b.local_id(0), b.load(x, b.local_id(0)));
+    kir::Kernel kernel = b.finish();
+    EXPECT_THAT(*emit_wgsl(kernel, webgpu_default_caps()), HasSubstr("var<storage, read> x"));
+    kernel.bindings[0].in_written_buffer = true;
+    EXPECT_THAT(*emit_wgsl(kernel, webgpu_default_caps()), HasSubstr("var<storage, read_write> x"));
+}
+
 TEST(Wgsl, RefusesWhatWgslLacks) {
     for (const ZooKernel& zoo : kernel_zoo()) {
         if (expressible(zoo)) continue;

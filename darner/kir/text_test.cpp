@@ -5,9 +5,11 @@
 #include "darner/kir/builder.h"
 #include "darner/kir/verify.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
 
@@ -91,6 +93,27 @@ TEST(Text, Form) {
         "  }\n"
         "}\n";
     EXPECT_EQ(to_text(b.finish()), expected);
+}
+
+TEST(Text, ABindingInAWrittenBufferIsAKernelOfItsOwn) {
+    Kernel kernel = everything();
+    const uint64_t hash = structural_hash(kernel);
+    Binding& read_only =
+        *std::find_if(kernel.bindings.begin(), kernel.bindings.end(), [](const Binding& b) { return b.access == Access::read; });
+    read_only.in_written_buffer = true;
+    EXPECT_NE(structural_hash(kernel), hash);
+    EXPECT_FALSE(same_structure(kernel, everything()));
+    EXPECT_THAT(to_text(kernel), HasSubstr(" in_written_buffer\n"));
+    Result<Kernel> read = parse(to_text(kernel));
+    ASSERT_TRUE(read) << read.error().text();
+    EXPECT_EQ(to_text(*read), to_text(kernel));
+    const auto fault = [](const char* access) {
+        const Result<void> verified =
+            verify(*parse(fmt::format("kernel k {{\n workgroup 1 1 1\n binding x : f32 {} 4 in_written_buffer\n}}", access)));
+        return verified ? "none" : verified.error().text();
+    };
+    EXPECT_EQ(fault("read"), "none");
+    EXPECT_THAT(fault("inout"), HasSubstr("in_written_buffer is for what is read"));
 }
 
 TEST(Text, AmbiguousNamesAreWrittenByIndex) {

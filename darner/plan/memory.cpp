@@ -93,12 +93,12 @@ namespace {
 // what remains behind them.
 struct Stretch {
     uint64_t bytes = 0, remainder = 0;
+    bool open = false;  // to what lies before or behind the bundle
     std::vector<BufferId> members;
 };
 
 struct BundleMemory {
     std::vector<Stretch> stretches;
-    std::vector<FixedBlock> gaps;
     uint64_t bytes = 0;
 };
 
@@ -116,7 +116,7 @@ uint64_t lower_bound_of(const BundleMemory& bundles, std::span<const Block> bloc
             if (block.bytes > length) larger.push_back(block);
         uint64_t closed = bundles.bytes;  // to what is larger
         for (const Stretch& stretch : bundles.stretches) {
-            if (stretch.bytes <= length) continue;
+            if (stretch.bytes <= length && !stretch.open) continue;
             closed -= stretch.bytes;
             for (BufferId member : stretch.members) larger.push_back(life_of[member.value]);
             larger.back().bytes -= stretch.remainder;
@@ -126,45 +126,84 @@ uint64_t lower_bound_of(const BundleMemory& bundles, std::span<const Block> bloc
     return bound;
 }
 
-// `segment_of`: the index of a segment for spots.
-template <class SegmentOf>
-BundleMemory memory_of_bundles(const EntryPlan& plan, uint64_t alignment, uint32_t end, const SegmentOf& segment_of) {
+BundleMemory memory_of_bundles(const EntryPlan& plan, uint64_t alignment) {
     BundleMemory out;
     for (const Bundle& bundle : plan.bundles) {
-        const Buffer& head = plan.buffers[bundle.members[0].value];
         const uint64_t bytes = align_up(bundle.bytes, alignment);
         out.bytes += bytes;
-        out.stretches.emplace_back();
+        Stretch stretch;
+        stretch.open = plan.buffers[bundle.members[0].value].offset != 0;
         uint64_t at = 0;  // from the bundle's start
-        const auto gap_until = [&](uint64_t offset) {
-            if (offset == at) return;
-            out.gaps.push_back({{offset - at, 0, end}, {segment_of(head.segment), head.offset + at}});
-            if (offset != bytes) out.stretches.emplace_back();
+        const auto close = [&](uint64_t next) {
+            stretch.open |= at == bytes;
+            stretch.remainder = stretch.bytes % alignment;
+            stretch.bytes -= stretch.remainder;
+            out.stretches.push_back(std::move(stretch));
+            stretch = {};
+            at = next;
         };
         for (size_t i = 0; i < bundle.members.size(); ++i) {
-            gap_until(bundle.offsets[i]);
+            if (at != bundle.offsets[i]) close(bundle.offsets[i]);
             const uint64_t size = plan.buffers[bundle.members[i].value].words() * 4;
-            out.stretches.back().bytes += size;
-            out.stretches.back().members.push_back(bundle.members[i]);
-            at = bundle.offsets[i] + size;
+            stretch.bytes += size;
+            stretch.members.push_back(bundle.members[i]);
+            at += size;
         }
-        gap_until(bytes);
-    }
-    for (Stretch& stretch : out.stretches) {
-        stretch.remainder = stretch.bytes % alignment;
-        stretch.bytes -= stretch.remainder;
+        close(bytes);
     }
     return out;
 }
 
+// Packs blocks, all together or by pool, and collects where they come to lie.
+class Placer {
+public:
+    Placer(std::span<const Block> blocks, uint64_t limit, Layout& out) : blocks_(blocks), limit_(limit), out_(out) {
+        out.spots.resize(blocks.size());
+    }
+
+    // `own`: the segments of `fixed`, in its counting. What does not fit there goes to `general`, then to every
+    // `Scratch::max_pools`-th from there.
+    void place(const std::vector<size_t>& chosen, std::span<const FixedBlock> fixed, const std::vector<uint32_t>& own,
+               size_t general, bool spread) {
+        std::vector<Block> blocks;
+        for (size_t i : chosen) blocks.push_back(blocks_[i]);
+        // Segments that no other entry can use grow only where that saves something; a pool is one segment if it can be.
+        Packing packing = pack(blocks, fixed, limit_, spread);
+        if (!fixed.empty() && !spread)
+            if (Packing grown = pack(blocks, fixed, limit_, true); grown.total() < packing.total()) packing = std::move(grown);
+        const auto segment_of = [&](size_t s) {
+            return s < own.size() ? own[s] : general + (s - own.size()) * Scratch::max_pools;
+        };
+        for (size_t s = 0; s < packing.heights.size(); ++s) {
+            out_.heights.resize(std::max(out_.heights.size(), segment_of(s) + 1));
+            out_.heights[segment_of(s)] = packing.heights[s];
+        }
+        for (size_t i = 0; i < chosen.size(); ++i)
+            out_.spots[chosen[i]] = {static_cast<uint32_t>(segment_of(packing.spots[i].segment)), packing.spots[i].offset};
+    }
+
+private:
+    std::span<const Block> blocks_;
+    uint64_t limit_;
+    Layout& out_;
+};
+
 }  // namespace
 
-uint32_t Scratch::pools_for(const EntryPlan& plan) const {
-    std::vector<SegmentId> segments;
-    for (const Bundle& bundle : plan.bundles) segments.push_back(plan.buffers[bundle.members[0].value].segment);
-    std::sort(segments.begin(), segments.end());
-    segments.erase(std::unique(segments.begin(), segments.end()), segments.end());
-    return max_pools - std::min<uint32_t>(max_pools - 1, static_cast<uint32_t>(segments.size()));
+std::vector<uint32_t> Scratch::own_segments(const EntryPlan& plan) const {
+    std::vector<uint32_t> own;
+    for (const Bundle& bundle : plan.bundles) own.push_back(index_of(plan.buffers[bundle.members[0].value].segment));
+    std::sort(own.begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
+    return own;
+}
+
+std::vector<SegmentId> Scratch::pools(const EntryPlan& plan) const {
+    std::vector<SegmentId> pools;
+    for (uint32_t index : own_segments(plan))
+        if (pools.size() + 1 < max_pools) pools.push_back(scratch_[index]);
+    pools.resize(max_pools);
+    return pools;
 }
 
 Layout Scratch::lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule,
@@ -172,17 +211,14 @@ Layout Scratch::lay_out(const EntryPlan& plan, const Dependence& dependence, Sch
     Layout out;
     const uint32_t end = schedule.empty() ? 0 : *std::max_element(schedule.begin(), schedule.end());
     const std::vector<uint64_t> bytes = sizes(plan);
-    // Packing counts segments from the entry's own bundles on; those of other entries are left alone.
-    std::vector<uint32_t> own;
+    // Segments with bundles of the entry count first; those of other entries are left alone.
+    const std::vector<uint32_t> own = own_segments(plan);
     const auto own_index = [&](SegmentId segment) {
-        const uint32_t index = index_of(segment);
-        const size_t at = static_cast<size_t>(std::find(own.begin(), own.end(), index) - own.begin());
-        if (at == own.size()) own.push_back(index);
-        return static_cast<uint32_t>(at);
+        return static_cast<uint32_t>(std::find(own.begin(), own.end(), index_of(segment)) - own.begin());
     };
-    const BundleMemory bundles = memory_of_bundles(plan, allocation_alignment(caps_), end, own_index);
     std::vector<Block> blocks, life_of(plan.buffers.size());
-    std::vector<FixedBlock> fixed = bundles.gaps;
+    std::vector<FixedBlock> fixed;
+    const BundleMemory bundles = memory_of_bundles(plan, allocation_alignment(caps_));
     out.report.sum = bundles.bytes;
     for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
         const std::vector<uint32_t>& items = dependence.touched_by[b];
@@ -202,36 +238,31 @@ Layout Scratch::lay_out(const EntryPlan& plan, const Dependence& dependence, Sch
             out.report.sum += block.bytes;
         }
     }
+    for (uint32_t s = 0; s < own.size(); ++s)
+        for (const ByteRange& gap : segments_[scratch_[own[s]].value].kept_zero)
+            fixed.push_back({{gap.bytes, 0, end}, {s, gap.offset}});
     out.report.lower_bound = lower_bound_of(bundles, blocks, life_of);
     out.schedule = std::move(schedule);
     out.heights.resize(bundle_segments_);
-    out.spots.resize(blocks.size());
-    const auto pool_of = [&](size_t i) { return pool.empty() ? 0 : pool[out.packed[i].value]; };
-    for (uint32_t p = 0; p < (pool.empty() ? 1 : max_pools); ++p) {
+    for (const FixedBlock& f : fixed)
+        out.heights[own[f.spot.segment]] = std::max(out.heights[own[f.spot.segment]], f.spot.offset + f.block.bytes);
+
+    Placer placer(blocks, caps_.max_segment_bytes, out);
+    std::vector<size_t> all(blocks.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    const auto general = [&](uint32_t p) { return bundle_segments_ + p; };
+    if (pool.empty()) placer.place(all, fixed, own, general(max_pools - 1), false);  // the last is no entry's bundle pool
+    for (uint32_t p = 0; p < max_pools && !pool.empty(); ++p) {
         std::vector<size_t> chosen;
-        std::vector<Block> members;
-        for (size_t i = 0; i < blocks.size(); ++i)
-            if (pool_of(i) == p) {
-                chosen.push_back(i);
-                members.push_back(blocks[i]);
-            }
-        // Where scratch is spread, bundles keep their buffers to themselves.
-        const Packing packing = pack(members, pool.empty() ? std::span<const FixedBlock>(fixed) : std::span<const FixedBlock>(),
-                                     caps_.max_segment_bytes);
-        const size_t shared = pool.empty() ? own.size() : 0;
-        const auto segment_of = [&](size_t s) { return s < shared ? own[s] : bundle_segments_ + (s - shared) * max_pools + p; };
-        for (size_t s = 0; s < packing.heights.size(); ++s) {
-            out.heights.resize(std::max(out.heights.size(), segment_of(s) + 1));
-            out.heights[segment_of(s)] = packing.heights[s];
-        }
-        for (size_t i = 0; i < chosen.size(); ++i)
-            out.spots[chosen[i]] = {static_cast<uint32_t>(segment_of(packing.spots[i].segment)), packing.spots[i].offset};
+        for (size_t i : all)
+            if (pool[out.packed[i].value] == p) chosen.push_back(i);
+        std::vector<FixedBlock> in_pool;
+        for (const FixedBlock& f : fixed)
+            if (f.spot.segment == p && p + 1 < max_pools) in_pool.push_back({f.block, {0, f.spot.offset}});
+        std::vector<uint32_t> first;
+        if (!in_pool.empty()) first = {own[p]};
+        placer.place(chosen, in_pool, first, general(p), true);
     }
-    if (!pool.empty())
-        for (const FixedBlock& f : fixed) {
-            uint64_t& height = out.heights[own[f.spot.segment]];
-            height = std::max(height, f.spot.offset + f.block.bytes);
-        }
     out.report.peak = std::accumulate(out.heights.begin(), out.heights.end(), uint64_t{0});
     return out;
 }

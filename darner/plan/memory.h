@@ -58,8 +58,8 @@ public:
     Layout lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule,
                    const std::vector<uint32_t>& pool = {}) const;
     static constexpr uint32_t max_pools = 4;
-    // So many are left beside the segments of the entry's bundles.
-    uint32_t pools_for(const EntryPlan& plan) const;
+    // The first pools are the segments with the entry's bundles, all but the last; the others are invalid here.
+    std::vector<SegmentId> pools(const EntryPlan& plan) const;
 
     // Of all scratch segments, when each entry gets its layout.
     uint64_t needed_bytes(std::span<const Layout> layouts) const;
@@ -83,12 +83,14 @@ private:
     Shape shape_of(const EntryPlan& plan, const Bundle& bundle) const;
     const PlacedBundle& place_bundle(const Shape& shape, SegmentAllocator& allocator, std::vector<bool>& taken);
     uint32_t index_of(SegmentId segment) const;
+    std::vector<uint32_t> own_segments(const EntryPlan& plan) const;  // with bundles of the entry; indices into scratch_
 
     std::vector<Segment>& segments_;
     const Caps& caps_;
     bool alias_;
     std::vector<PlacedBundle> placed_;
-    // Those with bundles come first; then the first of each pool, the second of each, and so on, where they exist.
+    // Those with bundles come first; then the first of each pool, the second of each, and so on, where they exist. Without
+    // spreading there is the last pool alone, which all entries share.
     std::vector<SegmentId> scratch_;
     size_t bundle_segments_ = 0;
 };

@@ -4,6 +4,7 @@
 #include "darner/plan/memory.h"
 
 #include "darner/plan/hazards.h"
+#include "darner/plan/spread.h"
 #include "darner/plan/test_plans.h"
 
 #include <gtest/gtest.h>
@@ -158,9 +159,13 @@ std::string fault_of_places(const EntryPlan& plan) {
 // Two entries that share their scratch; the second is laid out around the bundles of the first.
 class TwoEntries {
 public:
-    TwoEntries(uint64_t seed, const Caps& caps) : caps_(caps), scratch_(segments_, caps_, true) {
+    TwoEntries(uint64_t seed, const Caps& caps, bool spread = false)
+        : caps_(caps), scratch_(segments_, caps_, true), spread_(spread) {
         for (const size_t tasks : {5 + seed % 40, 3 + seed % 7}) {
             RandomPlan made = RandomPlanMaker(seed * 7 + tasks).make(tasks);
+            // At times the second entry is the first but for a bundle, and shares the place of the other one.
+            if (!plans.empty() && seed % 3 == 0) made = RandomPlanMaker(seed * 7 + 5 + seed % 40).make(5 + seed % 40);
+            if (!plans.empty() && seed % 3 == 0 && !made.plan.bundles.empty()) dissolve_first_bundle(made.plan);
             for (Buffer& buffer : made.plan.buffers)
                 if (buffer.placed) buffer.segment = SegmentId(buffer.segment.value + segments_.size());
             segments_.insert(segments_.end(), made.segments.begin(), made.segments.end());
@@ -176,7 +181,11 @@ public:
         std::vector<Schedule> schedules = shortest_schedules(dependence, scratch_.sizes(plan));
         if (serial) schedules = serial_schedules(dependence, scratch_.sizes(plan), schedules.back());
         std::vector<Layout> layouts;
-        for (Schedule& schedule : schedules) layouts.push_back(scratch_.lay_out(plan, dependence, std::move(schedule)));
+        for (Schedule& schedule : schedules) {
+            std::vector<uint32_t> pool;
+            if (spread_) pool = spread(plan, dependence, schedule, scratch_.pools(plan), scratch_.sizes(plan));
+            layouts.push_back(scratch_.lay_out(plan, dependence, std::move(schedule), pool));
+        }
         return layouts;
     }
 
@@ -192,16 +201,18 @@ private:
     Caps caps_;
     std::vector<Segment> segments_;
     Scratch scratch_;
+    bool spread_;
 };
 
 TEST(PlannedMemory, RandomPlansKeepEveryValueUntilItIsRead) {
     for (uint64_t seed = 0; seed < seeds; ++seed) {
         SCOPED_TRACE(seed);
         const Caps caps = caps_for(seed);
-        const TwoEntries planned(seed, caps);
+        const bool spread = seed % 4 == 1;
+        const TwoEntries planned(seed, caps, spread);
         const std::vector<Layout> first = planned.layouts(0, seed % 5 == 0), second = planned.layouts(1, seed % 5 == 0);
         for (size_t choice = 0; choice < first.size(); ++choice) {
-            TwoEntries entries(seed, caps);
+            TwoEntries entries(seed, caps, spread);
             entries.place({first[choice], second[choice]});
             TaggedMemory memory(entries.segments());
             for (const Segment& segment : entries.segments()) EXPECT_LE(segment.bytes, caps.max_segment_bytes);
@@ -220,7 +231,7 @@ TEST(PlannedMemory, SchedulesAreNeitherLongerNorLarger) {
     double ratios = 0;
     for (uint64_t seed = 0; seed < seeds; ++seed) {
         SCOPED_TRACE(seed);
-        TwoEntries entries(seed, caps_for(1));
+        TwoEntries entries(seed, caps_for(2));  // as far apart as the bundles of test_plans.h have their members
         const std::vector<Layout> layouts = entries.layouts(0, false);
         const auto groups = [](const Layout& l) { return *std::max_element(l.schedule.begin(), l.schedule.end()); };
         uint64_t best = layouts[0].report.peak;
@@ -231,11 +242,11 @@ TEST(PlannedMemory, SchedulesAreNeitherLongerNorLarger) {
         earliest_bytes += layouts[0].report.peak;
         best_bytes += best;
         for (const Layout& layout : layouts) EXPECT_GE(layout.report.peak, layout.report.lower_bound);
-        // The bound does not know how many blocks fit side by side between the gaps of a bundle.
+        // The bound does not know how many blocks fit side by side between the gaps of bundles.
         const bool gaps = !entries.plans[0].bundles.empty();
         for (const Layout& layout : layouts)
             if (layout.report.peak == best) {
-                EXPECT_LE(double(best), (gaps ? 1.15 : 1.10) * double(layout.report.lower_bound));
+                EXPECT_LE(double(best), (gaps ? 1.3 : 1.1) * double(layout.report.lower_bound));
                 ratios += double(best) / double(layout.report.lower_bound);
                 break;
             }
@@ -243,7 +254,7 @@ TEST(PlannedMemory, SchedulesAreNeitherLongerNorLarger) {
         for (const Layout& layout : entries.layouts(0, true)) EXPECT_GE(groups(layout), groups(layouts[0]));
     }
     EXPECT_LT(best_bytes, earliest_bytes * 9 / 10);
-    EXPECT_LT(ratios / seeds, 1.01);
+    EXPECT_LT(ratios / seeds, 1.02);
 }
 
 // Three producers with one consumer each: as early as possible all three values are alive at once.

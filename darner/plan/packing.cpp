@@ -4,6 +4,7 @@
 #include "darner/base/fault.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <tuple>
 
@@ -34,15 +35,15 @@ std::vector<uint64_t> live_bytes(std::span<const Block> blocks) {
 
 class Packer {
 public:
-    Packer(std::span<const Block> blocks, std::span<const FixedBlock> fixed, uint64_t limit)
-        : blocks_(blocks), fixed_(fixed), limit_(limit) {}
+    Packer(std::span<const Block> blocks, std::span<const FixedBlock> fixed, uint64_t limit, bool grow)
+        : blocks_(blocks), fixed_(fixed), limit_(limit), grow_(grow) {}
 
     Packing run(const Order& order, Fit fit) {
         segments_.clear();
         Packing out;
         out.spots.resize(blocks_.size());
         for (const FixedBlock& fixed : fixed_) insert(fixed.block, fixed.spot);
-        full_ = segments_.size();
+        full_ = grow_ ? 0 : segments_.size();
         for (uint32_t index : order) {
             out.spots[index] = spot_for(blocks_[index], fit);
             insert(blocks_[index], out.spots[index]);
@@ -111,6 +112,7 @@ private:
     std::span<const Block> blocks_;
     std::span<const FixedBlock> fixed_;
     uint64_t limit_;
+    bool grow_;
     std::vector<Segment> segments_;
     size_t full_ = 0;  // so many segments do not grow
     uint64_t visits_ = 0;
@@ -148,16 +150,22 @@ uint64_t most_live(std::span<const Block> blocks) {
     return *std::max_element(live.begin(), live.end());
 }
 
-Packing pack(std::span<const Block> blocks, std::span<const FixedBlock> fixed, uint64_t max_segment_bytes) {
+Packing pack(std::span<const Block> blocks, std::span<const FixedBlock> fixed, uint64_t max_segment_bytes, bool grow) {
     std::vector<Block> all(blocks.begin(), blocks.end());
     for (const FixedBlock& f : fixed) all.push_back(f.block);
     const uint64_t bound = most_live(all);
     const Order by_size = sorted_by(blocks, [](const Block& b) { return b.bytes; });
     const Order by_area = sorted_by(blocks, [](const Block& b) { return double(b.bytes) * (b.last - b.first + 1); });
-    const std::pair<Order, Fit> attempts[] = {
-        {by_size, Fit::lowest}, {by_breadth(blocks, by_size), Fit::lowest}, {by_area, Fit::tightest}, {by_area, Fit::lowest}};
+    // Of blocks of like size those that live long first: the others find their way round them.
+    const Order by_class = sorted_by(
+        blocks, [](const Block& b) { return std::pair(std::bit_width(b.bytes), uint64_t{b.last - b.first} * b.bytes); });
+    const std::pair<Order, Fit> attempts[] = {{by_class, Fit::lowest},
+                                              {by_size, Fit::lowest},
+                                              {by_breadth(blocks, by_size), Fit::lowest},
+                                              {by_area, Fit::tightest},
+                                              {by_area, Fit::lowest}};
 
-    Packer packer(blocks, fixed, max_segment_bytes);
+    Packer packer(blocks, fixed, max_segment_bytes, grow);
     Packing best;
     Order order;
     Fit fit = Fit::lowest;
@@ -173,7 +181,7 @@ Packing pack(std::span<const Block> blocks, std::span<const FixedBlock> fixed, u
     // What sticks out at the top of a segment, or what lives beside it, moves to another place in the order, drawn from numbers
     // that are the same every time; what is no worse is kept, so that several moves can add up.
     uint32_t full = 0;
-    for (const FixedBlock& f : fixed) full = std::max(full, f.spot.segment + 1);
+    for (const FixedBlock& f : fixed) full = grow ? 0 : std::max(full, f.spot.segment + 1);
     const uint64_t enough = packer.visits() + improvement_visits, near = bound + bound / 128;
     uint64_t state = 0x9e3779b97f4a7c15ull;
     const auto below = [&](size_t n) {

@@ -33,9 +33,9 @@ struct Packing {
     uint64_t total() const;
 };
 
-// Sizes are multiples of the alignment, and so are the offsets then. Segments with fixed blocks come first and do not grow. A
-// block larger than `max_segment_bytes` gets a segment of its own: the caller has refused it before.
-Packing pack(std::span<const Block> blocks, std::span<const FixedBlock> fixed, uint64_t max_segment_bytes);
+// Sizes are multiples of the alignment, and so are the offsets then. Segments with fixed blocks come first; without `grow` they
+// stay as high as those. A block larger than `max_segment_bytes` gets a segment of its own: the caller has refused it before.
+Packing pack(std::span<const Block> blocks, std::span<const FixedBlock> fixed, uint64_t max_segment_bytes, bool grow);
 
 // The most bytes alive in one group: no packing is smaller.
 uint64_t most_live(std::span<const Block> blocks);

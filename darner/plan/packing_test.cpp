@@ -47,14 +47,14 @@ std::vector<Block> random_blocks(std::mt19937_64& random, size_t count, uint32_t
 }
 
 TEST(Packing, NothingNeedsNothing) {
-    const Packing packing = pack({}, {}, no_limit);
+    const Packing packing = pack({}, {}, no_limit, true);
     EXPECT_EQ(packing.total(), 0u);
     EXPECT_EQ(most_live({}), 0u);
 }
 
 TEST(Packing, LivesThatShareNoGroupShareBytes) {
     const std::vector<Block> blocks = {{256, 0, 1}, {256, 2, 3}, {256, 1, 2}};
-    const Packing packing = pack(blocks, {}, no_limit);
+    const Packing packing = pack(blocks, {}, no_limit, true);
     EXPECT_EQ(fault_of(blocks, {}, packing, no_limit), "");
     EXPECT_EQ(packing.total(), 512u);
     EXPECT_EQ(most_live(blocks), 512u);
@@ -63,14 +63,14 @@ TEST(Packing, LivesThatShareNoGroupShareBytes) {
 // None of the orders finds this one; changes to them do.
 TEST(Packing, OrdersAreImprovedToTheBound) {
     const std::vector<Block> blocks = {{4096, 0, 1}, {2048, 1, 2}, {2048, 2, 3}, {4096, 3, 4}, {2048, 2, 4}, {1024, 0, 2}};
-    const Packing packing = pack(blocks, {}, no_limit);
+    const Packing packing = pack(blocks, {}, no_limit, true);
     EXPECT_EQ(fault_of(blocks, {}, packing, no_limit), "");
     EXPECT_EQ(packing.total(), most_live(blocks));
 }
 
 TEST(Packing, SegmentsStayBelowTheLimitAndAreNoLargerThanNeeded) {
     const std::vector<Block> blocks(10, Block{1000 * 16, 0, 5});
-    const Packing packing = pack(blocks, {}, 2560 * 16);
+    const Packing packing = pack(blocks, {}, 2560 * 16, true);
     EXPECT_EQ(fault_of(blocks, {}, packing, 2560 * 16), "");
     EXPECT_EQ(packing.heights.size(), 5u);
     EXPECT_EQ(packing.total(), most_live(blocks));
@@ -79,9 +79,17 @@ TEST(Packing, SegmentsStayBelowTheLimitAndAreNoLargerThanNeeded) {
 TEST(Packing, FixedBlocksAreGoneRoundAndTheirDeadTimeIsUsed) {
     const std::vector<FixedBlock> fixed = {{{1024, 5, 9}, {0, 0}}, {{256, 0, 9}, {0, 1024}}, {{1024, 6, 9}, {0, 1280}}};
     const std::vector<Block> blocks = {{1024, 0, 4}, {1024, 0, 4}, {512, 5, 5}};
-    const Packing packing = pack(blocks, fixed, no_limit);
+    const Packing packing = pack(blocks, fixed, no_limit, true);
     EXPECT_EQ(fault_of(blocks, fixed, packing, no_limit), "");
     EXPECT_EQ(packing.total(), 1024u + 256 + 1024);
+}
+
+TEST(Packing, SegmentsOfFixedBlocksGrowOnlyWhereTheyMay) {
+    const std::vector<FixedBlock> fixed = {{{1024, 5, 9}, {0, 0}}};
+    const std::vector<Block> blocks = {{1536, 0, 4}};
+    const Packing alone = pack(blocks, fixed, no_limit, false), grown = pack(blocks, fixed, no_limit, true);
+    EXPECT_EQ(alone.heights, (std::vector<uint64_t>{1024, 1536}));
+    EXPECT_EQ(grown.heights, (std::vector<uint64_t>{1536}));
 }
 
 TEST(Packing, RandomProblemsAreRightAndTight) {
@@ -97,7 +105,7 @@ TEST(Packing, RandomProblemsAreRightAndTight) {
             offset += block.bytes;
         }
         const uint64_t limit = round % 3 == 0 ? std::max<uint64_t>(offset, 64 * 256) + 64 * 256 : no_limit;
-        const Packing packing = pack(blocks, fixed, limit);
+        const Packing packing = pack(blocks, fixed, limit, round % 2 == 0);
         ASSERT_EQ(fault_of(blocks, fixed, packing, limit), "") << "round " << round;
         if (!fixed.empty() || blocks.empty()) continue;
         const double ratio = double(packing.total()) / double(most_live(blocks));
@@ -113,7 +121,7 @@ TEST(Packing, TenThousandBlocksTakeWellUnderASecond) {
     std::vector<Block> blocks = random_blocks(random, 7000, 2000, 6);
     for (const Block& block : random_blocks(random, 3000, 2000, 1500)) blocks.push_back(block);
     const std::clock_t start = std::clock();  // of this process: the machine may be busy
-    const Packing packing = pack(blocks, {}, no_limit);
+    const Packing packing = pack(blocks, {}, no_limit, true);
     const double seconds = double(std::clock() - start) / CLOCKS_PER_SEC;
     EXPECT_LE(double(packing.total()), 1.10 * double(most_live(blocks)));
     EXPECT_LT(seconds, 3.0);  // the build may be a sanitizer's

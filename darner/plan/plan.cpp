@@ -160,7 +160,7 @@ private:
     Layout lay_out(const EntryPlan& plan, const Dependence& dependence, Schedule schedule) const {
         std::vector<uint32_t> pool;
         if (caps_.hazard == HazardKind::per_buffer && options_.spread_scratch && !scarce_)
-            pool = spread(plan, dependence, schedule, scratch_.pools_for(plan));
+            pool = spread(plan, dependence, schedule, scratch_.pools(plan), scratch_.sizes(plan));
         return scratch_.lay_out(plan, dependence, std::move(schedule), pool);
     }
 

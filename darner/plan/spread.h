@@ -8,8 +8,10 @@
 
 namespace darner::plan {
 
-// By buffer, for those that are not placed yet: which of `pools` pools it goes to.
-std::vector<uint32_t> spread(const EntryPlan& plan, const Dependence& dependence, const Schedule& schedule, uint32_t pools);
+// By buffer, for those that are not placed yet: which of the pools it goes to. `pools`: the segment of each, where it has one
+// already. `bytes`: by buffer, what its memory takes. What the pools take together stays near what one would take.
+std::vector<uint32_t> spread(const EntryPlan& plan, const Dependence& dependence, const Schedule& schedule,
+                             const std::vector<SegmentId>& pools, const std::vector<uint64_t>& bytes);
 
 // A read binding in a buffer that its dispatch also writes is declared so in the kernel (kir::Binding); kernels that no dispatch
 // runs any more are dropped.

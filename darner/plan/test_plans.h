@@ -15,6 +15,21 @@ struct RandomPlan {
     std::vector<Segment> segments;  // of the buffers that are placed
 };
 
+// The members of the first bundle need not lie at fixed distances any more.
+inline void dissolve_first_bundle(EntryPlan& plan) {
+    const std::vector<BufferId> members = plan.bundles.front().members;
+    plan.bundles.erase(plan.bundles.begin());
+    for (Task& task : plan.tasks) {
+        std::vector<Use> uses;
+        for (const Use& use : task.uses) {
+            if (use.covered != members) uses.push_back(use);
+            for (size_t i = 0; use.covered == members && i < members.size(); ++i)
+                uses.push_back({members[i], members[i], use.access, {members[i]}});
+        }
+        task.uses = std::move(uses);
+    }
+}
+
 class RandomPlanMaker {
 public:
     explicit RandomPlanMaker(uint64_t seed) : random_(seed) {}
@@ -23,7 +38,7 @@ public:
         for (int i = 0; i < 3; ++i) placed(SegmentKind::state, 1 + below(600));
         inputs_ = {placed(SegmentKind::io, 1 + below(2000)), placed(SegmentKind::io, 1 + below(2000))};
         for (size_t t = 0; t < tasks; ++t) add_task();
-        if (below(2) == 0) add_bundle();
+        for (size_t i = below(3); i > 0; --i) add_bundle();
         add_updates();
         for (Task& task : out_.plan.tasks)
             if (task.label == "update") task.after = readers_of_first_param();

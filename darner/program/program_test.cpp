@@ -57,6 +57,22 @@ std::string violations(const std::function<void(Program&)>& change) {
 Dispatch& first(Program& p) { return std::get<Dispatch>(p.entries[0].body[0]); }
 Copy& copy(Program& p) { return std::get<Copy>(p.entries[0].body[2]); }
 
+TEST(Verify, ABufferIsReadOnlyOrWritableInADispatchWhereHazardsGoByBuffer) {
+    const auto beside_its_output = [](Program& p) { first(p).bindings[0].segment = SegmentId(1); };
+    EXPECT_EQ(violations(beside_its_output), "none") << "bytes decide elsewhere";
+    EXPECT_THAT(violations([&](Program& p) {
+                    beside_its_output(p);
+                    p.caps.hazard = HazardKind::per_buffer;
+                }),
+                HasSubstr("binding 'x' is read-only in segment 1, which 'y' has writable"));
+    EXPECT_EQ(violations([&](Program& p) {
+                  beside_its_output(p);
+                  p.caps.hazard = HazardKind::per_buffer;
+                  p.kernels[0].kir.bindings[0].in_written_buffer = true;
+              }),
+              "none");
+}
+
 TEST(Verify, AcceptsAValidProgram) {
     EXPECT_EQ(violations([](Program&) {}), "none");
 }
