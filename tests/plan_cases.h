@@ -68,6 +68,21 @@ inline constexpr PlanCase plan_cases[] = {
         output f = argmax(x, axis=1)
         output h = argmax(x, axis=2)
     })"},
+    {"reductions_in_two_stages", R"(graph g {
+        x = input f32[300,256]
+        y = input f32[1,65537]
+        z = input f16[70001]
+        i = input i32[2,70000]
+        e = exp(mul(x, 0.1))
+        output a = sum(e)
+        output b = max(e, axes=[0,1], keep=true)
+        output c = min(y, axes=[1])
+        output d = mean(y)
+        output h = sum(z)
+        output s = sum(i, axes=[1])
+        output t = argmax(y, axis=1)
+        output f = sum(exp(sub(y, max(y))))
+    })"},
     {"column_sum_of_fused", R"(graph g {
         h = input f32[33,20]
         dh = input f32[33,20]
@@ -300,6 +315,12 @@ inline constexpr PlanCase plan_cases[] = {
         update a = mul(a, s)
         update b = mul(b, t)
         update c = mul(c, s)
+    })"},
+    {"read_only_for_no_elements", R"(graph g {
+        x = input f32[4,7]
+        k = input i32[4]
+        s = scatter_add(k, x, size=3)
+        output y = pad(slice(s, start=[0,0], stop=[0,7]), low=[1,0], high=[0,0])
     })"},
     {"last_read_in_another_order", R"(graph g {
         x = input f32[16,16]

@@ -169,6 +169,8 @@ bool keeps_its_place(const OpDef& op) { return op.name == "materialize"; }
 
 Simplified simplify(const Graph& graph, const Node& node) {
     if (keeps_its_place(*node.op)) return {};
+    // Without elements nothing of what it is computed from is read.
+    if (node.type.is_concrete() && node.type.count() == 0) return {.splat = Tensor::scalar(node.type.dtype, 0)};
     using Rule = Simplified (*)(const Graph&, const Node&);
     for (Rule rule : {Rule{fold_constants}, Rule{apply_identities}}) {
         Simplified result = rule(graph, node);
