@@ -208,10 +208,11 @@ const LargePlan large_plans[] = {
 
 class Large : public testing::TestWithParam<LargePlan> {};
 
-TEST_P(Large, AgreesWithTheReferenceWithinBindingsOf64KiB) {
+TEST_P(Large, AgreesWithTheReferenceWholeAndWithinBindingsOf64KiB) {
     const auto module = parse_module(GetParam().text, "test");
     ASSERT_TRUE(module) << module.error().text();
-    EXPECT_EQ(compare_limited(module->graphs[0], limit, device_cases(), GetParam().int_limit, GetParam().tolerance), "");
+    for (const uint64_t bytes : {limit, uint64_t{1} << 31})
+        EXPECT_EQ(compare_limited(module->graphs[0], bytes, device_cases(), GetParam().int_limit, GetParam().tolerance), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Windows, Large, testing::ValuesIn(large_plans),
@@ -282,6 +283,19 @@ uint64_t widest_binding(const Program& program) {
             if (const auto* dispatch = std::get_if<Dispatch>(&item))
                 for (const BindingWindow& window : dispatch->bindings) widest = std::max(widest, window.bytes);
     return widest;
+}
+
+// The sum of a whole tensor keeps more than one workgroup busy; where it is short, or rows are many, it is one kernel.
+TEST(Windows, LongReductionsTakeTwoStages) {
+    const auto dispatches = [](const char* text) {
+        const auto program = plan_of(text, limited_caps(uint64_t{1} << 31));
+        EXPECT_TRUE(program) << program.error().text();
+        return program ? program->reports[0].dispatches : 0;
+    };
+    EXPECT_EQ(dispatches("graph g {\n x = input f32[2000,1000]\n output y = sum(exp(x))\n }"), 2u);
+    EXPECT_EQ(dispatches("graph g {\n x = input f32[4,100003]\n output y = max(x, axes=[1])\n }"), 3u) << "with an odd rest";
+    EXPECT_EQ(dispatches("graph g {\n x = input f32[200,100]\n output y = sum(x)\n }"), 1u);
+    EXPECT_EQ(dispatches("graph g {\n x = input f32[2000,70000]\n output y = sum(x, axes=[1])\n }"), 1u);
 }
 
 // Parts of one map do not wait for each other, and share a pipeline.

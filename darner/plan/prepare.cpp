@@ -2,6 +2,7 @@
 #include "darner/plan/prepare.h"
 
 #include "darner/graph/builder.h"
+#include "darner/plan/long_reductions.h"
 #include "darner/plan/split.h"
 #include "darner/plan/storage.h"
 
@@ -53,6 +54,8 @@ bool needs_own_node(const Graph& graph, NodeId root) {
     return byte_size(owner.type.dtype) < 4 && !owner.op->is_map();
 }
 
+Value own_node(Builder& builder, const Value& value) { return builder.call("cast", {value}, {{"dtype", value.dtype()}}); }
+
 // A variadic op is associative (op_def.h): in parts of a size that a kernel binds, each kept in memory, then whole.
 Value split_variadic(Builder& builder, const Node& node, std::vector<Value> operands, size_t limit) {
     while (operands.size() > limit) {
@@ -67,6 +70,23 @@ Value split_variadic(Builder& builder, const Node& node, std::vector<Value> oper
     return builder.call_exact(*node.op, operands, node.attrs);
 }
 
+// What stands for a node that kernels do not compute as it is; invalid where they do.
+Value in_other_form(Builder& builder, const Graph& graph, NodeId id, GraphCopier& copier, const Caps& caps) {
+    const Node& node = graph.node(id);
+    if (node.kind != NodeKind::op) return {};
+    // What lies in memory, or in the code, as it is.
+    const auto* kernel = std::get_if<KernelLower>(&node.op->lower);
+    const bool stored = kernel != nullptr && kernel->name == "materialize";
+    if (stored && graph.node(behind_aliases(graph, id)).kind != NodeKind::op) return copier[node.operands[0]];
+    if (stored && needs_own_node(graph, id)) return builder.call("materialize", {own_node(builder, copier[node.operands[0]])});
+    const size_t limit = std::max<size_t>(2, caps.max_storage_bindings - 1);
+    if (!node.op->operands.empty() && node.op->operands.back().variadic && node.operands.size() > limit)
+        return split_variadic(builder, node, copier.operands(node), limit);
+    if (!std::holds_alternative<ReduceLower>(node.op->lower)) return {};
+    if (graph.type(node.operands[0]).count() == 0) return builder.constant(node.type, 0);
+    return reduce_in_two_stages(builder, graph, id, copier[node.operands[0]], caps);
+}
+
 }  // namespace
 
 Result<Graph> prepare(const Graph& graph, const Caps& caps) {
@@ -75,29 +95,18 @@ Result<Graph> prepare(const Graph& graph, const Caps& caps) {
     const Builder::Place nowhere = builder.place({});  // not our own lines
     GraphCopier copier(graph, builder);
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
-        const Node& node = graph.nodes[i];
-        const bool reduces_nothing = node.kind == NodeKind::op && std::holds_alternative<ReduceLower>(node.op->lower) &&
-                                     graph.type(node.operands[0]).count() == 0;
-        const size_t limit = std::max<size_t>(2, caps.max_storage_bindings - 1);
-        const bool too_wide = node.kind == NodeKind::op && !node.op->operands.empty() && node.op->operands.back().variadic &&
-                              node.operands.size() > limit;
-        // What lies in memory, or in the code, as it is.
-        const auto* kernel = node.kind == NodeKind::op ? std::get_if<KernelLower>(&node.op->lower) : nullptr;
-        const bool nothing_to_store = kernel != nullptr && kernel->name == "materialize" &&
-                                      graph.node(behind_aliases(graph, NodeId(i))).kind != NodeKind::op;
-        if (nothing_to_store)
-            copier[NodeId(i)] = copier[node.operands[0]];
-        else if (too_wide)
-            copier[NodeId(i)] = split_variadic(builder, node, copier.operands(node), limit);
-        else if (reduces_nothing)
-            copier[NodeId(i)] = builder.constant(node.type, 0);
-        else
+        const size_t before = builder.graph().nodes.size();
+        const Value other = in_other_form(builder, graph, NodeId(i), copier, caps);
+        if (!other.valid()) {
             copier.copy(NodeId(i));
+            continue;
+        }
+        copier[NodeId(i)] = other;
+        builder.set_provenance_since(before, builder.add_provenance(graph.provenance(NodeId(i))));
     }
     const auto own = [&](NodeId id) {
         const Value value = copier[id];
-        if (!needs_own_node(builder.graph(), value.id)) return value;
-        return builder.call("cast", {value}, {{"dtype", value.dtype()}});
+        return needs_own_node(builder.graph(), value.id) ? own_node(builder, value) : value;
     };
     for (const auto& output : graph.outputs) {
         const Value value = own(output.node);
