@@ -354,6 +354,9 @@ std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, std::span<const 
     if (reduces.empty()) lanes = std::max(lanes, std::min(power_of_two_at_least(cols), std::min(limit, 64u)));
     lanes = std::min(lanes, std::min(limit, 1024u));
     while (lanes > limit) lanes /= 2;
+    // CPU drivers run a workgroup on one core, so more lanes than a subgroup gain nothing. They would lose: Mesa's (22.3) has
+    // given wrong values of what is computed before a barrier and stored behind it (asinh over 288 columns).
+    if (caps.barriers_are_dear() && subgroup > 1 && column_sums == 0 && !reduces.empty()) lanes = std::min(lanes, subgroup);
     shape.lanes = lanes;
     shape.items = static_cast<uint32_t>(ceil_div(cols, lanes));
     shape.unrolled = shape.items <= max_unrolled_items;
