@@ -11,6 +11,7 @@
 #include "darner/kir/text.h"
 #include "darner/program/dp.h"
 #include "darner/runtime/devices.h"
+#include "darner/runtime/load.h"
 #include "darner/runtime/session.h"
 
 #include <fmt/format.h>
@@ -35,7 +36,7 @@ Result<Caps> caps_for(const CompileCommand& options) {
                          "--target vulkan runs on every Vulkan device, --device D makes the best of one that is here");
     if (options.device.empty()) return target_caps(options.target);
     TRY(const std::unique_ptr<Device> device, open_device(options.device));
-    return device->caps();
+    return caps_to_plan_for(*device);
 }
 
 // "k007_map_add.wgsl": the number is that of the kernel in the program.

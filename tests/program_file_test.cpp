@@ -97,7 +97,7 @@ std::vector<Array> trained(Session session, const TestNetwork& network) {
 TEST_P(ProgramFileOn, TrainingThroughAFileGivesTheSameBits) {
     for (const TestNetwork& network : test_networks()) {
         const std::shared_ptr<Device> device = ok(open_device(GetParam()));
-        const Program program = ok(compile_program(network.module, device->caps()));
+        const Program program = ok(compile_program(network.module, ok(caps_to_plan_for(*device))));
         const std::vector<std::byte> file = ok(to_dp(program));
         Program loaded = ok(parse_dp(file));
         EXPECT_EQ(to_text(loaded), to_text(program));

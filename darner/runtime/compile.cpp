@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // compile(): the pipeline as one readable list.
 #include "darner/graph/verify.h"
-#include "darner/runtime/caps_override.h"
 #include "darner/runtime/devices.h"
 #include "darner/runtime/load.h"
 #include "darner/transform/transform.h"
@@ -42,8 +41,7 @@ Result<Session> compile(const Module& module, const CompileOptions& options) {
         TRY(std::unique_ptr<Device> opened, open_device(options.device));
         device = std::move(opened);
     }
-    const Caps wanted = options.restrict_caps ? options.restrict_caps(device->caps()) : device->caps();
-    TRY(const Caps caps, lower_caps_by_environment(wanted));
+    TRY(const Caps caps, caps_to_plan_for(*device, options));
     TRY(Program compiled, compile_program(module, caps, options.plan));
     return start_session(std::move(device), std::move(compiled), options);
 }

@@ -4,6 +4,7 @@
 #include "darner/emit/limits.h"
 #include "darner/emit/spirv.h"
 #include "darner/emit/wgsl.h"
+#include "darner/runtime/caps_override.h"
 #include "darner/runtime/devices.h"
 
 #include <fmt/format.h>
@@ -59,6 +60,10 @@ Result<void> check_fits(const Program& program, const Caps& caps) {
     Error error{kind, fmt::format("the program does not fit the device: {}", fmt::join(reasons, "; "))};
     error.hint = "compile the graph for this device (darner compile --device), or run it on the device that it was compiled for";
     return error;
+}
+
+Result<Caps> caps_to_plan_for(const Device& device, const CompileOptions& options) {
+    return lower_caps_by_environment(options.restrict_caps ? options.restrict_caps(device.caps()) : device.caps());
 }
 
 Result<void> emit_code(Program& program, const Caps& caps) {

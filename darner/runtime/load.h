@@ -9,6 +9,9 @@ namespace darner {
 // The Program for given caps without machine code: compile_program() less emit_code().
 Result<Program> plan_program(const Module& module, const Caps& caps, const PlanOptions& options = {});
 
+// What of a device plans are made for: its Caps, cut down by the options and by DARNER_CAPS.
+Result<Caps> caps_to_plan_for(const Device& device, const CompileOptions& options = {});
+
 // Whether a device of these Caps can run the Program, which may have been planned for others: limits, features and, where
 // loops end early, the limit on their rounds. All reasons in one error.
 Result<void> check_fits(const Program& program, const Caps& caps);
