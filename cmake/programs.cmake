@@ -32,8 +32,9 @@ if(DARNER_TESTS)
                                                   JSON_NOEXCEPTION)
     # These tests run the programs.
     add_dependencies(whole_test darner ${DARNER_EXAMPLES})
-    # What is bounded in time runs alone.
-    add_test(NAME whole COMMAND whole_test --gtest_filter=-TrainFashionMnist.*)
+    # The shader compilers take as long as all else, so they run beside it; what is bounded in time runs alone.
+    add_test(NAME whole COMMAND whole_test --gtest_filter=-TrainFashionMnist.*:Shaders.*)
+    add_test(NAME shaders COMMAND whole_test --gtest_filter=Shaders.*)
     add_test(NAME training COMMAND whole_test --gtest_filter=TrainFashionMnist.*)
     set_tests_properties(training PROPERTIES RUN_SERIAL ON)
   endif()

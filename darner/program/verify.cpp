@@ -16,6 +16,8 @@ namespace {
 
 // Nothing sensible nests deeper; it keeps recursion over hostile files bounded.
 constexpr int max_repeat_depth = 32;
+// A wrong offset can break every dispatch: the first few say enough.
+constexpr size_t max_listed = 20;
 constexpr uint64_t allocation_alignment = 16;
 
 std::optional<uint64_t> element_bytes(std::string_view dtype) {
@@ -51,13 +53,15 @@ public:
             check_items(entry.body, 0);
         }
         if (count_ == 0) return {};
+        if (count_ > max_listed) text_ += fmt::format("; and {} more", count_ - max_listed);
         return invalid(fmt::format("[program] {} violation{}: {}", count_, count_ == 1 ? "" : "s", text_));
     }
 
 private:
     template <class... Args>
     void fail(fmt::format_string<Args...> format, Args&&... args) {
-        if (count_++) text_ += "; ";
+        if (count_++ >= max_listed) return;
+        if (count_ > 1) text_ += "; ";
         text_ += fmt::format(format, std::forward<Args>(args)...);
     }
 
