@@ -12,17 +12,6 @@
 
 namespace darner::test {
 
-struct Expected {
-    Tensor value;
-    std::vector<double> bound;  // by element; of integers 0
-};
-
-struct FuzzReference {
-    std::map<std::string, Expected> outputs, updates;
-    std::string unsuitable;  // why no device can be held to it; empty: it can
-};
-FuzzReference fuzz_reference(const Graph& graph, const NamedTensors& leaves);
-
 enum class Verdict : uint8_t { good, bad, unsuitable };
 struct FuzzResult {
     Verdict verdict = Verdict::good;

@@ -5,6 +5,8 @@
 // how many dispatches it is.
 #include "darner/nn/training.h"
 
+#include "darner/graph/text.h"
+
 #include "darner/nn/models.h"
 #include "darner/nn/test_support.h"
 #include "darner/nn/trainer.h"
@@ -228,6 +230,29 @@ TEST(TrainingPlan, OneDispatchUpdatesAllParams) {
             EXPECT_THAT(updates, Each(Not(HasSubstr("tensors"))));
         }
     }
+}
+
+// The gaps between params stay zero only where the update makes zeros of zeros, whatever its scalars are.
+TEST(TrainingPlan, UpdatesThatMakeMoreOfZerosStayApart) {
+    const auto updates_of = [](const std::string& value) {
+        const auto update = [&](std::string name) {
+            std::string text = "update " + name + " = " + value + "\n";
+            for (size_t at; (at = text.find('%')) != std::string::npos;) text.replace(at, 1, name);
+            return text;
+        };
+        const Result<Module> module = parse_module(
+            "graph step {\na = param f32[5]\nb = param f32[7]\ns = input f32[]\n"
+            "t = input f32[]\n" +
+            update("a") + update("b") + "}\n");
+        if (!module) return std::vector<std::string>{module.error().text()};
+        const Result<Program> program = compile_program(*module, interpreter_caps());
+        return program ? param_updates(*program) : std::vector<std::string>{program.error().text()};
+    };
+    EXPECT_THAT(updates_of("mul(%, s)"), ElementsAre(HasSubstr("over 2 tensors")));
+    EXPECT_THAT(updates_of("mul(sub(%, mul(%, t)), s)"), ElementsAre(HasSubstr("over 2 tensors")));
+    EXPECT_EQ(updates_of("add(%, s)").size(), 2u);
+    EXPECT_EQ(updates_of("sub(add(%, s), t)").size(), 2u);
+    EXPECT_EQ(updates_of("select(eq(s, 0), 1, %)").size(), 2u);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include "darner/graph/attr.h"
 
+#include "darner/base/reasons.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,13 +27,14 @@ public:
         check_leaves();
         check_results();
         if (violations_.empty()) return {};
-        return invalid(fmt::format("[verify] graph {}: {}", graph_.name, fmt::join(violations_, "; ")));
+        return invalid(fmt::format("[verify] graph {}: {}", graph_.name, violations_.text()));
     }
 
 private:
     template <class... Args>
     void report(fmt::format_string<Args...> format, Args&&... args) {
-        violations_.push_back(fmt::format(format, std::forward<Args>(args)...));
+        violations_.add(fmt::format(format, std::forward<Args>(args)...));
+        ++count_;
     }
     bool exists(NodeId id) const { return id.valid() && id.value < graph_.nodes.size(); }
 
@@ -65,7 +68,7 @@ private:
     void check_op(NodeId id, const Node& node) {
         if (!node.op) return report("node {}: no op", id.value);
         const OpDef& op = *node.op;
-        const size_t before = violations_.size();
+        const size_t before = count_;
         const bool variadic = !op.operands.empty() && op.operands.back().variadic;
         if (node.operands.size() < op.operands.size() || (node.operands.size() > op.operands.size() && !variadic))
             return report("node {} ({}): got {} operands, expected {}", id.value, op.name, node.operands.size(),
@@ -85,7 +88,7 @@ private:
             if (!fits(op.attrs[i], node.attrs[i]))
                 report("node {} ({}): wrong value of \"{}\": got {}, expected {}", id.value, op.name, op.attrs[i].name,
                        to_text(node.attrs[i]), expected_text(op.attrs[i]));
-        if (violations_.size() == before) check_inference(id, node);
+        if (count_ == before) check_inference(id, node);
     }
 
     void check_inference(NodeId id, const Node& node) {
@@ -142,7 +145,8 @@ private:
     }
 
     const Graph& graph_;
-    std::vector<std::string> violations_;
+    Reasons violations_;
+    size_t count_ = 0;
 };
 
 }  // namespace
@@ -150,7 +154,7 @@ private:
 Result<void> verify(const Graph& graph) { return Verifier(graph).run(); }
 
 Result<void> verify(const Module& module) {
-    std::vector<std::string> violations;
+    Reasons violations;
     std::unordered_set<std::string> graph_names;
     struct First {
         const Graph* graph;
@@ -158,9 +162,9 @@ Result<void> verify(const Module& module) {
     };
     std::unordered_map<std::string, First> params;
     for (const Graph& graph : module.graphs) {
-        if (!graph_names.insert(graph.name).second) violations.push_back(fmt::format("two graphs are called \"{}\"", graph.name));
+        if (!graph_names.insert(graph.name).second) violations.add(fmt::format("two graphs are called \"{}\"", graph.name));
         if (Result<void> checked = verify(graph); !checked) {
-            violations.push_back(checked.error().message);
+            violations.add(checked.error().message);
             continue;
         }
         for (const GraphParam& param : graph.params) {
@@ -169,12 +173,17 @@ Result<void> verify(const Module& module) {
             const auto& [other_graph, other] = entry->second;
             const Type &a = other_graph->type(other->node), &b = graph.type(param.node);
             if (a != b)
-                violations.push_back(fmt::format("the param \"{}\" is {} in graph {} but {} in graph {}", param.name,
-                                                 to_string(a), other_graph->name, to_string(b), graph.name));
+                violations.add(fmt::format("the param \"{}\" is {} in graph {} but {} in graph {}", param.name, to_string(a),
+                                           other_graph->name, to_string(b), graph.name));
         }
     }
+    for (const Graph& graph : module.graphs)
+        for (const GraphInput& input : graph.inputs)
+            if (const auto param = params.find(input.name); param != params.end() && param->second.graph != &graph)
+                violations.add(fmt::format("\"{}\" is an input of graph {} but a param of graph {}", input.name, graph.name,
+                                           param->second.graph->name));
     if (violations.empty()) return {};
-    return invalid(fmt::format("[verify] {}", fmt::join(violations, "; ")));
+    return invalid("[verify] " + violations.text());
 }
 
 }  // namespace darner

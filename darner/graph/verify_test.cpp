@@ -88,5 +88,18 @@ TEST(Verify, ListsAllViolations) {
     EXPECT_THAT(message, HasSubstr("two leaves"));
 }
 
+// A name is state in all graphs of a module or in none: runs and checkpoints go by name.
+TEST(Verify, ANameIsNotStateInOneGraphAndAnInputInAnother) {
+    const auto module_of = [](const char* second) {
+        const Result<Module> module =
+            parse_module(std::string("graph step {\n  x = param f32[2]\n  output y = neg(x)\n}\n") + second);
+        return module ? verify(*module) : Result<void>(module.error());
+    };
+    EXPECT_TRUE(module_of("graph eval {\n  x = param f32[2]\n  output y = neg(x)\n}\n"));
+    const Result<void> mixed = module_of("graph eval {\n  x = input f32[2]\n  output y = neg(x)\n}\n");
+    ASSERT_FALSE(mixed);
+    EXPECT_THAT(mixed.error().message, HasSubstr("\"x\" is an input of graph eval but a param of graph step"));
+}
+
 }  // namespace
 }  // namespace darner

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/grouping.h"
 
+#include "darner/base/reasons.h"
 #include "darner/plan/parts.h"
 #include "darner/plan/space.h"
 #include "darner/plan/storage.h"
@@ -72,13 +73,17 @@ private:
         find_storage();
         choose_computing();
         collect_sources();
-        for (uint32_t i = 0; i < graph_.nodes.size(); ++i)
-            if (out_.computes(NodeId(i))) {
-                auto placed = place({NodeId(i)}, own_kind(NodeId(i)), own_space(NodeId(i)));
-                if (!placed) return unsupported("[plan] no kernel on this device can compute " + graph_.describe(NodeId(i)));
+        Reasons without_kernel;
+        for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
+            if (!out_.computes(NodeId(i))) continue;
+            auto placed = place({NodeId(i)}, own_kind(NodeId(i)), own_space(NodeId(i)));
+            if (placed)
                 out_.groups[out_.group_of[i]] = std::move(*placed);
-            }
-        return {};
+            else
+                without_kernel.add(graph_.describe(NodeId(i)));
+        }
+        if (without_kernel.empty()) return {};
+        return unsupported("[plan] no kernel on this device can compute " + without_kernel.text());
     }
 
     // Nodes whose values leave the graph or that a user wants in memory.

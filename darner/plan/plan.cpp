@@ -3,6 +3,7 @@
 // Program's tables.
 #include "darner/plan/plan.h"
 
+#include "darner/base/reasons.h"
 #include "darner/plan/grouping.h"
 #include "darner/plan/hazards.h"
 #include "darner/plan/lower.h"
@@ -35,11 +36,13 @@ public:
     Result<Program> run() {
         std::vector<Graph> graphs;
         for (const Graph& graph : module_.graphs) {
-            TRY(Graph prepared, prepare(graph, caps_));
-            graphs.push_back(std::move(prepared));
+            Result<Graph> prepared = prepare(graph, caps_);
+            if (!refuse_if(prepared)) graphs.push_back(std::move(prepared).value());
         }
-        TRY(place_state(graphs));
-        for (const Graph& graph : graphs) TRY(lower(graph));
+        if (refusal_) return refusal();
+        refuse_if(place_state(graphs));
+        for (const Graph& graph : graphs) refuse_if(lower(graph));
+        if (refusal_) return refusal();
         TRY(place_scratch());
         for (size_t e = 0; e < plans_.size(); ++e) {
             program_.entries[e].body = emit_items(plans_[e]);
@@ -69,6 +72,20 @@ private:
         return tensor;
     }
 
+    // Keeps why a part cannot be planned; the other parts are still looked at.
+    template <class T>
+    bool refuse_if(const Result<T>& part) {
+        if (part) return false;
+        if (!refusal_) refusal_ = part.error();
+        reasons_.add(part.error().message);
+        return true;
+    }
+    Error refusal() const {
+        Error error = *refusal_;
+        error.message = reasons_.text();
+        return error;
+    }
+
     Result<void> check_size(const std::string& what, uint64_t bytes) const {
         if (bytes <= caps_.max_segment_bytes) return {};
         return limit_error(fmt::format("[plan] {} takes {} bytes, more than one buffer of the device holds ({} bytes)", what,
@@ -95,7 +112,7 @@ private:
             if (role != param_role) allocator.emplace(program_.segments, SegmentKind::state, true, caps_);
             role = param_role;
             const uint64_t bytes = static_cast<uint64_t>(type.count()) * byte_size(type.dtype);
-            TRY(check_size("param " + name, bytes));
+            refuse_if(check_size("param " + name, bytes));
             const auto [segment, offset] = allocator->append(bytes);
             memory_.state[name] = {segment, offset};
             ProgramTensor tensor = tensor_of(name, type, segment, offset);
@@ -127,7 +144,7 @@ private:
         };
         memory_.constant = [&](const Tensor& value) { return place_constant(value); };
         TRY(EntryPlan plan, lower_entry(graph, grouping, memory_, kernels_, caps_, options_));
-        for (const Buffer& buffer : plan.buffers) TRY(check_size(buffer.label, buffer.bytes()));
+        for (const Buffer& buffer : plan.buffers) refuse_if(check_size(buffer.label, buffer.bytes()));
         plans_.push_back(std::move(plan));
         return {};
     }
@@ -220,7 +237,9 @@ private:
     SharedMemory memory_;
     std::vector<EntryPlan> plans_;  // by entry
     std::vector<Layout> layouts_;
-    bool scarce_ = false;  // memory counts more than barriers
+    bool scarce_ = false;           // memory counts more than barriers
+    std::optional<Error> refusal_;  // the first; all are in reasons_
+    Reasons reasons_;
 };
 
 }  // namespace

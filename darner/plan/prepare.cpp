@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/prepare.h"
 
+#include "darner/base/reasons.h"
 #include "darner/graph/builder.h"
 #include "darner/plan/long_reductions.h"
 #include "darner/plan/split.h"
@@ -12,28 +13,22 @@ namespace darner::plan {
 
 namespace {
 
-constexpr size_t max_listed = 8;
-
 Result<void> check(const Graph& graph) {
-    std::vector<std::string> reasons;
+    Reasons reasons;
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
         const Node& node = graph.nodes[i];
         const std::string what = graph.describe(NodeId(i));
         if (!node.type.is_concrete())
-            reasons.push_back(what + " has symbolic dims; bind them first");
+            reasons.add(what + " has symbolic dims; bind them first");
         else if (!storage_of(node.type.dtype))
-            reasons.push_back(
+            reasons.add(
                 fmt::format("{} is {}, which kernels do not have; cast it to a 32-bit dtype", what, to_string(node.type.dtype)));
         else if (node.type.count() > 0x7fffffff)
-            reasons.push_back(what + " has more than 2^31 - 1 elements");
-        if (node.kind == NodeKind::op && node.op->is_composite())
-            reasons.push_back(what + " is composite; expand the graph first");
+            reasons.add(what + " has more than 2^31 - 1 elements");
+        if (node.kind == NodeKind::op && node.op->is_composite()) reasons.add(what + " is composite; expand the graph first");
     }
     if (reasons.empty()) return {};
-    const size_t more = reasons.size() > max_listed ? reasons.size() - max_listed : 0;
-    reasons.resize(std::min(reasons.size(), max_listed));
-    return unsupported(fmt::format("[plan] graph {} cannot be planned: {}{}", graph.name, fmt::join(reasons, "; "),
-                                   more > 0 ? fmt::format("; and {} more", more) : ""));
+    return unsupported(fmt::format("[plan] graph {} cannot be planned: {}", graph.name, reasons.text()));
 }
 
 // The node whose memory a root would share: through materialize and reshapes.

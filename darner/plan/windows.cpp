@@ -3,7 +3,7 @@
 
 #include "darner/base/fault.h"
 #include "darner/base/hash.h"
-#include "darner/kir/interpret.h"
+#include "darner/kir/zeros.h"
 
 #include <algorithm>
 #include <cstring>
@@ -126,8 +126,7 @@ private:
         const Group& group = in_.grouping.groups[g];
         std::vector<Buffer> unused = in_.buffers;
         TRY(EmittedKernel one, emit_group(in_.graph, in_.grouping, group, in_.node_buffers, unused, in_.caps, 1));
-        TRY(bool keeps, keeps_zeros(one));
-        if (!keeps) return std::optional<Candidate>();
+        if (!keeps_zeros(one)) return std::optional<Candidate>();
         TRY(EmittedKernel emitted, emit_group(in_.graph, in_.grouping, group, in_.node_buffers, unused, in_.caps, common_count));
         Candidate candidate;
         candidate.group = g;
@@ -143,22 +142,11 @@ private:
         return std::optional(std::move(candidate));
     }
 
-    // Runs the kernel for one element of zeros, with scalars of several values: are all results zero?
-    Result<bool> keeps_zeros(const EmittedKernel& one) const {
-        for (const float scalar : {0.3125f, 1.75f, 0.0078125f}) {
-            std::vector<std::array<uint32_t, 4>> words(one.bindings.size());
-            std::vector<kir::Buffer> buffers;
-            for (size_t i = 0; i < words.size(); ++i) {
-                const Buffer& info = buffer(one.bindings[i].first);
-                const bool is_float = info.storage == kernels::Storage::f32;
-                words[i].fill(info.elements == 1 ? (is_float ? std::bit_cast<uint32_t>(scalar) : 3u) : 0u);
-                buffers.push_back({reinterpret_cast<std::byte*>(words[i].data()), info.elements == 1 ? info.words() * 4 : 4});
-            }
-            TRY(kir::interpret(one.kernel, one.grid.groups, buffers, {}));
-            for (size_t i = 0; i < words.size(); ++i)
-                if (one.bindings[i].second != kir::Access::read && (words[i][0] & 0x7fffffffu) != 0) return false;
-        }
-        return true;
+    // Scalars are shared by all elements of a window, its gaps included.
+    bool keeps_zeros(const EmittedKernel& one) const {
+        std::vector<bool> zero;
+        for (const auto& [id, access] : one.bindings) zero.push_back(buffer(id).elements != 1);
+        return kir::keeps_zeros(one.kernel, zero);
     }
 
     bool extends(const std::vector<Candidate>& members, const Candidate& next) const {

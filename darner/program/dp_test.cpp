@@ -198,7 +198,7 @@ TEST(ProgramFile, EachFieldIsChecked) {
 
 TEST(ProgramFile, TheProgramIsVerified) {
     EXPECT_THAT(with("\"name\":\"nothing\"", "\"name\":\"step\""),
-                HasSubstr("model.dp: [program] 1 violation: entry 'step' appears twice"));
+                HasSubstr("model.dp: [program] not valid: entry 'step' appears twice"));
     EXPECT_THAT(with("\"kernel\":1", "\"kernel\":2"), HasSubstr("kernel 2 does not exist"));
     EXPECT_THAT(with("\"bytes\":512", "\"bytes\":18446744073709551600"), HasSubstr("segment 0: 18446744073709551600 bytes"));
     EXPECT_THAT(with("\"name\":\"n\"", "\"name\":\"weight ü\""), HasSubstr("state tensor 'weight ü' appears twice"));

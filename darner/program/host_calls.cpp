@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace darner {
 
 uint64_t needed_bytes(const Program& program) {
@@ -24,19 +26,39 @@ std::string label_of(const Member& member) {
     return member.copy ? "copy" : "counter";
 }
 
-std::vector<ByteRange> dead_ranges(const Segment& segment) {
-    std::vector<ByteRange> ranges;
-    if (segment.kind != SegmentKind::scratch) return ranges;
+namespace {
+
+// What of [0, bytes) lies in none of the ranges, which ascend and do not overlap.
+std::vector<ByteRange> between(const std::vector<ByteRange>& ranges, uint64_t bytes) {
+    std::vector<ByteRange> gaps;
     uint64_t start = 0;
-    const auto dead_until = [&](uint64_t end) {
-        if (end > start) ranges.push_back({start, end - start});
+    const auto gap_until = [&](uint64_t end) {
+        if (end > start) gaps.push_back({start, end - start});
     };
-    for (const ByteRange& zeros : segment.kept_zero) {
-        dead_until(zeros.offset);
-        start = zeros.offset + zeros.bytes;
+    for (const ByteRange& range : ranges) {
+        gap_until(range.offset);
+        start = range.offset + range.bytes;
     }
-    dead_until(segment.bytes);
-    return ranges;
+    gap_until(bytes);
+    return gaps;
+}
+
+}  // namespace
+
+std::vector<ByteRange> dead_ranges(const Segment& segment) {
+    if (segment.kind != SegmentKind::scratch) return {};
+    return between(segment.kept_zero, segment.bytes);
+}
+
+std::vector<ByteRange> zero_ranges(const Program& program, SegmentId id) {
+    const Segment& segment = program.segment(id);
+    if (!segment.zeroed || segment.kind != SegmentKind::state) return segment.kept_zero;
+    std::vector<ByteRange> tensors;
+    for (const ProgramTensor& tensor : program.tensors)
+        if (tensor.segment == id) tensors.push_back({tensor.offset, (tensor.bytes + 3) / 4 * 4});
+    if (tensors.empty()) return {};
+    std::sort(tensors.begin(), tensors.end(), [](const ByteRange& x, const ByteRange& y) { return x.offset < y.offset; });
+    return between(tensors, segment.bytes);
 }
 
 Result<void> check_entry(const Program& program, uint32_t entry) {

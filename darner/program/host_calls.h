@@ -13,6 +13,9 @@ inline constexpr uint32_t poison_word = 0x7fff7fff;
 // What of a segment is dead between steps: scratch but for the gaps that stay zero. Ascending; none of them is empty.
 std::vector<ByteRange> dead_ranges(const Segment& segment);
 
+// What of a segment stays zero: gaps between tensors that kernels may run over. Ascending.
+std::vector<ByteRange> zero_ranges(const Program& program, SegmentId segment);
+
 // All segments with all slots of rings; UINT64_MAX when the sum does not fit.
 uint64_t needed_bytes(const Program& program);
 

@@ -144,7 +144,7 @@ struct Program {
 std::string to_text(const Program& program);
 
 // Ranges within segments, alignment, binding counts against the kernels, overlap of bindings in one dispatch, groups against
-// caps. All violations at once.
+// caps. The error lists violations of all kinds, the first ones where they are many.
 Result<void> verify(const Program& program);
 // The same against the limits of a device that the Program may not have been planned for.
 Result<void> verify(const Program& program, const Caps& caps);

@@ -187,7 +187,7 @@ TEST(Verify, Rings) {
                     p.entries.push_back(p.entries[0]);
                     p.entries[1].name = "eval";
                 }),
-                HasSubstr("1 violation: entry 'eval': uses ring segment 0 of entry 'step'"));
+                HasSubstr("not valid: entry 'eval': uses ring segment 0 of entry 'step'"));
 }
 
 TEST(Verify, Tables) {
@@ -242,9 +242,17 @@ TEST(Verify, ListsAllViolationsWithTheirPlace) {
         first(p).params.clear();
         p.entries.push_back(p.entries[0]);
     });
-    EXPECT_THAT(text, HasSubstr("5 violations"));
-    EXPECT_THAT(text, HasSubstr("entry 'step', dispatch 'relu'"));
+    EXPECT_THAT(text, HasSubstr("entry 'step', dispatch 'relu': 0 workgroups on axis 1"));
+    EXPECT_THAT(text, HasSubstr("entry 'step', dispatch 'relu': 0 parameter words"));
     EXPECT_THAT(text, HasSubstr("entry 'step' appears twice"));
+}
+
+TEST(Verify, ManyViolationsAreCounted) {
+    const std::string text = violations([](Program& p) {
+        for (int i = 0; i < 100; ++i) p.entries[0].inputs.push_back(TensorId(1000 + i));
+    });
+    EXPECT_THAT(text, HasSubstr("input tensor 1000 does not exist"));
+    EXPECT_THAT(text, HasSubstr("; and 90 more"));
 }
 
 TEST(Verify, DeepNestingIsRefused) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// verify(Program): what every device relies on when it loads a Program, checked in one place. It collects all violations;
+// verify(Program): what every device relies on when it loads a Program, checked in one place. It goes through all of it;
 // a device that has seen verify() succeed may index and record without checks of its own. Hazards between dispatches are
 // not judged here: the interpreter device proves the barriers by running them.
+#include "darner/base/reasons.h"
 #include "darner/program/program.h"
 
 #include <fmt/format.h>
@@ -16,8 +17,6 @@ namespace {
 
 // Nothing sensible nests deeper; it keeps recursion over hostile files bounded.
 constexpr int max_repeat_depth = 32;
-// A wrong offset can break every dispatch: the first few say enough.
-constexpr size_t max_listed = 20;
 constexpr uint64_t allocation_alignment = 16;
 
 std::optional<uint64_t> element_bytes(std::string_view dtype) {
@@ -52,17 +51,14 @@ public:
             check_table(entry.outputs, "output");
             check_items(entry.body, 0);
         }
-        if (count_ == 0) return {};
-        if (count_ > max_listed) text_ += fmt::format("; and {} more", count_ - max_listed);
-        return invalid(fmt::format("[program] {} violation{}: {}", count_, count_ == 1 ? "" : "s", text_));
+        if (violations_.empty()) return {};
+        return invalid("[program] not valid: " + violations_.text());
     }
 
 private:
     template <class... Args>
     void fail(fmt::format_string<Args...> format, Args&&... args) {
-        if (count_++ >= max_listed) return;
-        if (count_ > 1) text_ += "; ";
-        text_ += fmt::format(format, std::forward<Args>(args)...);
+        violations_.add(fmt::format(format, std::forward<Args>(args)...));
     }
 
     // False when the range is not usable at all; reports why.
@@ -313,8 +309,8 @@ private:
     const Entry* entry_ = nullptr;                 // whose items are being checked
     std::vector<const BindingWindow*> counters_;   // of the repeats around the item; null for one without
     std::map<uint32_t, const Entry*> ring_users_;  // of a ring segment
-    std::string place_, text_;
-    size_t count_ = 0;
+    std::string place_;
+    Reasons violations_;
 };
 
 }  // namespace

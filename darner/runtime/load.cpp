@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "darner/runtime/load.h"
 
+#include "darner/base/reasons.h"
 #include "darner/emit/limits.h"
 #include "darner/emit/spirv.h"
 #include "darner/emit/wgsl.h"
@@ -37,27 +38,24 @@ bool has_seed(const Program& program) {
 }
 
 Result<void> check_fits(const Program& program, const Caps& caps) {
-    std::vector<std::string> reasons;
+    Reasons reasons;
     ErrorKind kind = ErrorKind::limit;
-    if (const Result<void> fits = verify(program, caps); !fits) reasons.push_back(fits.error().message);
-    const auto add = [&](std::string reason) {
-        if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(std::move(reason));
-    };
+    if (const Result<void> fits = verify(program, caps); !fits) reasons.add(fits.error().message);
     const uint32_t planned_rounds = program.caps.max_loop_rounds, rounds_left = caps.max_loop_rounds;
     const bool may_loop = rounds_left == 0 || (planned_rounds != 0 && planned_rounds <= rounds_left);
     for (const KernelCode& kernel : program.kernels) {
         if (const Result<void> fits = check_limits(kernel.kir, caps); !fits && fits.error().kind == ErrorKind::unsupported) {
-            add(fits.error().message);
+            reasons.add(fits.error().message);
             kind = ErrorKind::unsupported;
         }
         if (may_loop) continue;
         const std::optional<uint64_t> rounds = kir::total_rounds(kernel.kir);
         if (!rounds || *rounds > rounds_left)
-            add(fmt::format("[kernel {}] its loops run for {} rounds, and this driver ends them after {}", kernel.kir.name,
-                            rounds ? std::to_string(*rounds) : "an unknown number of", rounds_left));
+            reasons.add(fmt::format("[kernel {}] its loops run for {} rounds, and this driver ends them after {}",
+                                    kernel.kir.name, rounds ? std::to_string(*rounds) : "an unknown number of", rounds_left));
     }
     if (reasons.empty()) return {};
-    Error error{kind, fmt::format("the program does not fit the device: {}", fmt::join(reasons, "; "))};
+    Error error{kind, fmt::format("the program does not fit the device: {}", reasons.text())};
     error.hint = "compile the graph for this device (darner compile --device), or run it on the device that it was compiled for";
     return error;
 }
@@ -68,8 +66,11 @@ Result<Caps> caps_to_plan_for(const Device& device, const CompileOptions& option
 
 Result<void> emit_code(Program& program, const Caps& caps) {
     const bool usable = is_usable(program.caps, caps);
+    Reasons reasons;
+    for (const KernelCode& kernel : program.kernels)
+        if (const Result<void> fits = check_limits(kernel.kir, caps); !fits) reasons.add(fits.error().message);
+    if (!reasons.empty()) return unsupported(reasons.text());
     for (KernelCode& kernel : program.kernels) {
-        TRY(check_limits(kernel.kir, caps));
         if (caps.code == CodeKind::spirv && (kernel.spirv.empty() || !usable)) {
             TRY(kernel.spirv, emit_spirv(kernel.kir, caps));
         } else if (caps.code == CodeKind::wgsl && kernel.wgsl.empty()) {

@@ -2,6 +2,7 @@
 #include "darner/runtime/node_values.h"
 
 #include "darner/graph/builder.h"
+#include "darner/runtime/devices.h"
 #include "darner/transform/transform.h"
 
 #include <fmt/format.h>
@@ -67,6 +68,20 @@ Result<Ran> run_once(const Graph& graph, const NamedTensors& leaves, CompileOpti
     return Ran{std::move(session), std::move(outputs)};
 }
 
+// Each op's value; a graph of leaves alone runs nothing.
+Result<DeviceInfo> run_ops(const Graph& graph, const NamedTensors& leaves, const CompileOptions& options, NamedArrays& outputs) {
+    const auto is_op = [](const Node& node) { return node.kind == NodeKind::op; };
+    if (std::any_of(graph.nodes.begin(), graph.nodes.end(), is_op)) {
+        TRY(const Graph open, with_every_output(graph));
+        TRY(Ran ran, run_once(open, leaves, options));
+        outputs = std::move(ran.outputs);
+        return ran.session.device();
+    }
+    if (options.open != nullptr) return options.open->info();
+    TRY(const std::unique_ptr<Device> device, open_device(options.device));
+    return device->info();
+}
+
 }  // namespace
 
 Result<NodeValues> run_every_node(const Graph& graph, const NamedTensors& leaves, const CompileOptions& options) {
@@ -75,13 +90,12 @@ Result<NodeValues> run_every_node(const Graph& graph, const NamedTensors& leaves
     for (GraphParam& param : bare.params) param.init = {};
     TRY(const Graph expanded, expand(bare));
     TRY(result.graph, cleanup(expanded));
-    TRY(const Graph open, with_every_output(result.graph));
-    TRY(Ran ran, run_once(open, leaves, options));
-    result.device = ran.session.device();
+    NamedArrays outputs;
+    TRY(result.device, run_ops(result.graph, leaves, options, outputs));
     // The evaluator gives leaves and constants; each op's value is the device's.
     const OnValue take = [&](NodeId id, std::span<const Tensor* const>, Tensor& value) -> Result<void> {
-        const auto found = ran.outputs.find(output_name(id.value));
-        CHECK(found != ran.outputs.end(), "the run gave no value of " + result.graph.describe(id));
+        const auto found = outputs.find(output_name(id.value));
+        CHECK(found != outputs.end(), "the run gave no value of " + result.graph.describe(id));
         TRY(value, to_tensor(found->second));
         return {};
     };

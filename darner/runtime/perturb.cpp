@@ -82,6 +82,7 @@ Result<Graph> widen(const Graph& graph) {
         }
     }
     for (const GraphOutput& output : graph.outputs) b.output(output.name, map[output.node.value]);
+    for (const GraphUpdate& update : graph.updates) b.update(map[update.param.value], map[update.value.value]);
     TRY(Graph wide, b.finish());
     CHECK(wide.nodes.size() == graph.nodes.size(), "widening a graph changed its nodes");
     return wide;

@@ -2,6 +2,7 @@
 #include "darner/runtime/session.h"
 
 #include "darner/base/nearest.h"
+#include "darner/base/reasons.h"
 #include "darner/io/safetensors.h"
 
 #include <fmt/format.h>
@@ -99,17 +100,17 @@ Result<TensorId> Session::find(std::string_view name, Side preferred) const {
     return unknown("tensor", name, names);
 }
 
-Result<void> Session::write(TensorId id, std::string_view name, const Array& value, uint32_t ahead) {
+Result<void> Session::check_type(TensorId id, const Array& value) const {
     TRY(verify(value));
     const ProgramTensor& tensor = program_->tensor(id);
-    if (!has_type_of(tensor, value))
-        return invalid(fmt::format("{} has the wrong type: got {}, expected {}", name, type_text(value), type_of(tensor)));
-    return executable_->write(id, value.data, ahead);
+    if (has_type_of(tensor, value)) return {};
+    return invalid(fmt::format("{} has the wrong type: got {}, expected {}", tensor.name, type_text(value), type_of(tensor)));
 }
 
 Result<void> Session::write(std::string_view name, const Array& value) {
     TRY(TensorId id, find(name, Side::input));
-    return write(id, name, value);
+    TRY(check_type(id, value));
+    return executable_->write(id, value.data);
 }
 
 Result<Array> Session::read(std::string_view name, uint32_t ago) {
@@ -122,15 +123,13 @@ Result<Array> Session::read(std::string_view name, uint32_t ago) {
 Result<NamedArrays> Session::run(std::string_view graph, const NamedArrays& inputs) {
     TRY(uint32_t index, entry(graph));
     const Entry& entry = program_->entries[index];
-    std::string missing;
+    Reasons missing;
     for (TensorId id : entry.inputs) {
         const ProgramTensor& tensor = program_->tensor(id);
-        if (!inputs.contains(tensor.name))
-            missing += fmt::format("{}{}: {}", missing.empty() ? "" : ", ", tensor.name, type_of(tensor));
+        if (!inputs.contains(tensor.name)) missing.add(fmt::format("{}: {}", tensor.name, type_of(tensor)));
     }
-    if (!missing.empty()) return invalid(fmt::format("graph {} needs inputs that were not given: {}", graph, missing));
-    last_graph_ = graph;
-    for (const auto& [name, value] : inputs) TRY(write(name, value));
+    if (!missing.empty()) return invalid(fmt::format("graph {} needs inputs that were not given: {}", graph, missing.text(", ")));
+    TRY(write_inputs(entry, inputs));
     TRY(executable_->submit(index, 1));
     TRY(executable_->wait());
     NamedArrays outputs;
@@ -144,17 +143,36 @@ Result<NamedArrays> Session::run(std::string_view graph, const NamedArrays& inpu
 
 Result<void> Session::run_async(std::string_view graph, const NamedArrays& inputs) {
     TRY(uint32_t index, entry(graph));
-    last_graph_ = graph;
-    for (const auto& [name, value] : inputs) TRY(write(name, value));
+    TRY(write_inputs(program_->entries[index], inputs));
     return executable_->submit(index, 1);
 }
 
 Result<void> Session::write_ahead(std::string_view graph, std::string_view input, const Array& value, uint32_t ahead) {
     TRY(uint32_t index, entry(graph));
-    const std::vector<TensorId>& inputs = program_->entries[index].inputs;
-    for (TensorId id : inputs)
-        if (program_->tensor(id).name == input) return write(id, input, value, ahead);
-    return unknown(fmt::format("input of {}", graph), input, names_of(*program_, inputs));
+    TRY(const TensorId id, input_of(program_->entries[index], input));
+    TRY(check_type(id, value));
+    return executable_->write(id, value.data, ahead);
+}
+
+Result<TensorId> Session::input_of(const Entry& entry, std::string_view name) const {
+    for (TensorId id : entry.inputs)
+        if (program_->tensor(id).name == name) return id;
+    Error error = unknown(fmt::format("input of {}", entry.name), name, names_of(*program_, entry.inputs));
+    if (program_->find_state(name).valid()) error.hint = fmt::format("{} is state: Session::write() sets it", name);
+    return error;
+}
+
+// Nothing is written where one of them does not fit.
+Result<void> Session::write_inputs(const Entry& entry, const NamedArrays& inputs) {
+    std::vector<std::pair<TensorId, const Array*>> writes;
+    for (const auto& [name, value] : inputs) {
+        TRY(const TensorId id, input_of(entry, name));
+        TRY(check_type(id, value));
+        writes.emplace_back(id, &value);
+    }
+    last_graph_ = entry.name;
+    for (const auto& [id, value] : writes) TRY(executable_->write(id, value->data));
+    return {};
 }
 
 Result<uint32_t> Session::ring_slots(std::string_view graph) const {

@@ -54,12 +54,13 @@ public:
     // State, or an output of the last run; waits. Of a per-step output: of the run that is `ago` before the last queued one;
     // waits for that run alone.
     Result<Array> read(std::string_view name, uint32_t ago = 0);
-    // The host's Array types of what a graph wants and gives.
+    // Names: of what a graph wants and gives, and of all state.
     std::vector<std::string> inputs(std::string_view graph) const;
     std::vector<std::string> outputs(std::string_view graph) const;
     std::vector<std::string> state() const;
 
-    // Writes the inputs, runs the graph once, waits and reads its outputs.
+    // Writes the inputs, runs the graph once, waits and reads its outputs. Wants every input of the graph and takes no other
+    // name; nothing is written where one of them does not fit.
     Result<NamedArrays> run(std::string_view graph, const NamedArrays& inputs = {});
     // Queues one run behind all that was queued before and returns at once. The inputs are those of this run: per-step ones go
     // to the ring, others take effect behind the earlier runs and stay. What is not given must have been written before.
@@ -85,7 +86,9 @@ public:
 private:
     enum class Side : uint8_t { input, output };
     Result<TensorId> find(std::string_view name, Side preferred) const;
-    Result<void> write(TensorId id, std::string_view name, const Array& value, uint32_t ahead = 0);
+    Result<TensorId> input_of(const Entry& entry, std::string_view name) const;
+    Result<void> check_type(TensorId id, const Array& value) const;
+    Result<void> write_inputs(const Entry& entry, const NamedArrays& inputs);
     Result<uint32_t> entry(std::string_view graph) const;
     std::shared_ptr<Device> device_;
     std::shared_ptr<const Program> program_;

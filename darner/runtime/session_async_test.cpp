@@ -107,7 +107,7 @@ TEST_P(SessionAsync, WrongUseIsExplained) {
     EXPECT_THAT(failure(s.run_async("step", {{"b", triple(1)}})), HasSubstr("per-step input 'x' is written for 0 of 1 runs"));
     EXPECT_THAT(failure(s.run_async("step", {{"x", pair(1)}})), HasSubstr("got i32[2], expected i32[3]"));
     EXPECT_THAT(failure(s.run_async("steps")), HasSubstr("no graph named steps"));
-    EXPECT_THAT(failure(s.run_async("step", {{"q", pair(1)}})), HasSubstr("no tensor named q"));
+    EXPECT_THAT(failure(s.run_async("step", {{"q", pair(1)}})), HasSubstr("no input of step named q"));
     EXPECT_THAT(failure(s.write_ahead("step", "x", triple(1), slots)), HasSubstr("at most 2 ahead"));
     EXPECT_THAT(failure(s.write_ahead("step", "b", triple(1), 1)), HasSubstr("not per step"));
     EXPECT_THAT(failure(s.write_ahead("step", "w", triple(1), 1)), HasSubstr("no input of step named w"));

@@ -155,5 +155,22 @@ TEST_F(SessionTest, NamesAndTypesAreChecked) {
     EXPECT_FALSE(session_->submit("h", 1));
 }
 
+TEST_F(SessionTest, ARunTakesTheInputsOfItsGraphAndNothingElse) {
+    const auto before = state();
+    const Array three = make_array<float>({3}, {7, 8, 9});
+    const Result<NamedArrays> with_state = session_->run("g", {{"x", three}, {"a", three}});
+    EXPECT_THAT(with_state.error().text(), AllOf(HasSubstr("no input of g named a"), HasSubstr("Session::write() sets it")));
+    EXPECT_THAT(session_->run_async("g", {{"x", three}, {"xx", three}}).error().text(), HasSubstr("there are: x"));
+    EXPECT_EQ(state(), before);
+    // The good one is not written either.
+    const Array ones = make_array<float>({3}, {1, 1, 1});
+    ASSERT_TRUE(session_->run("g", {{"x", ones}}));
+    EXPECT_FALSE(session_->run_async("g", {{"x", three}, {"y", three}}));
+    ASSERT_TRUE(session_->submit("g", 1));
+    const Result<Array> y = session_->read("y"), a = session_->read("a");
+    ASSERT_TRUE(y && a);
+    EXPECT_EQ(values_of<float>(*y)[0], 1 + values_of<float>(*a)[0]);
+}
+
 }  // namespace
 }  // namespace darner

@@ -67,6 +67,8 @@ public:
                 m.shadow = kir::Shadow(s.bytes, s.zeroed);
             }
         }
+        for (uint32_t s = 0; s < memory_.size(); ++s)
+            for (const ByteRange& zeros : zero_ranges(*program_, SegmentId(s))) zeros_.emplace_back(SegmentId(s), zeros);
         for (const Constant& c : program_->constants) put(memory(c.segment), c.offset, c.bytes);
         for (const Entry& entry : program_->entries) {
             TRY(std::vector<BarrierGroup> groups, barrier_groups(entry));
@@ -178,6 +180,20 @@ private:
             }
         }
         ++finished_[entry];
+        check_zeros(entry, step);
+    }
+
+    void check_zeros(uint32_t entry, uint32_t step) {
+        for (const auto& [segment, zeros] : zeros_) {
+            const auto first = memory(segment).words.begin() + static_cast<ptrdiff_t>(zeros.offset / 4);
+            const auto is_zero = [](uint32_t word) { return (word & 0x7fffffffu) == 0; };  // of either sign
+            if (std::all_of(first, first + static_cast<ptrdiff_t>(zeros.bytes / 4), is_zero)) continue;
+            failure_ =
+                device_error(fmt::format("[interp] entry '{}', step {} of the submit: bytes [{}, +{}) of segment {} lie "
+                                         "between tensors and were to stay zero, but do not",
+                                         program_->entries[entry].name, step, zeros.offset, zeros.bytes, segment.value));
+            return;
+        }
     }
 
     Result<void> run_member(const Member& member) {
@@ -261,9 +277,10 @@ private:
     std::shared_ptr<const Program> program_;
     uint32_t subgroup_size_;
     std::optional<Rings> rings_;
-    std::vector<uint64_t> finished_;                 // an entry: runs
-    std::vector<std::vector<Memory>> memory_;        // a segment, a slot
-    uint32_t slot_ = 0;                              // in use
+    std::vector<uint64_t> finished_;           // an entry: runs
+    std::vector<std::vector<Memory>> memory_;  // a segment, a slot
+    uint32_t slot_ = 0;                        // in use
+    std::vector<std::pair<SegmentId, ByteRange>> zeros_;
     std::vector<std::vector<BarrierGroup>> groups_;  // an entry
     Shuffler shuffler_;
     std::optional<Error> failure_;

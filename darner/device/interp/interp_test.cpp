@@ -151,6 +151,30 @@ TEST(Interp, StaleScratchIsCaught) {
     EXPECT_FALSE(e->wait());
 }
 
+// A kernel that runs over the gap behind a param of 10 elements.
+TEST(Interp, GapsBetweenParamsStayZero) {
+    const auto run = [](float scale, float offset) {
+        ProgramMaker make(interpreter_caps());
+        const SegmentId state = make.segment(SegmentKind::state, 512, true);
+        for (const char* name : {"a", "b"}) {
+            const TensorId param = make.tensor(name, "f32", {10}, state, name[0] == 'a' ? 0 : 256, 40);
+            make.program.tensors[param.value].role = "param";
+        }
+        const KernelId k = make.kernel(testing::affine_kernel(16, scale, offset));
+        Entry step;
+        step.name = "step";
+        step.body.push_back(make.dispatch(k, 1, {{state, 256, 64}, {state, 0, 64}}, "step"));
+        make.program.entries = {step};
+        const std::unique_ptr<Executable> e = load(make.program);
+        EXPECT_TRUE(e->submit(0, 1));
+        const Result<void> done = e->wait();
+        return done ? "no error" : done.error().text();
+    };
+    EXPECT_EQ(run(2, 0), "no error");
+    EXPECT_EQ(run(-2, 0), "no error");
+    EXPECT_THAT(run(2, 1), HasSubstr("bytes [40, +216) of segment 0 lie between tensors and were to stay zero"));
+}
+
 TEST(Interp, CopyOfUnwrittenBytesIsCaught) {
     ProgramMaker make(interpreter_caps());
     const SegmentId scratch = make.segment(SegmentKind::scratch, 512);
