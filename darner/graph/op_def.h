@@ -6,7 +6,8 @@
 //   Shapes are explicit: elementwise ops take operands of one shape; `broadcast` is an op. The Builder adds broadcasts.
 //   NaN      propagates through arithmetic, min, max and relu, elementwise and as reductions.
 //   Integers wrap; division and remainder truncate, by zero they give 0. Float to integer truncates and saturates, NaN gives 0.
-//   Ties     the gradient of a max or min reduction splits evenly among ties; argmax takes the lowest index, as i32.
+//   Ties     the gradient of a max or min reduction splits evenly among ties; argmax takes the lowest index, as i32,
+//            and the first NaN where there is one.
 //   Indices  are i32 or u32; out of range, reads clamp and scatters drop.
 //   Order    reductions have a fixed order on one device; it is not part of an op's meaning.
 //   Empty    a sum over nothing is 0; max, min, mean and argmax over nothing are errors of type inference.

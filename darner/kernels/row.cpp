@@ -23,11 +23,24 @@ using Values = Builder::Values;
 // Results of a reduction in flight: one value, and for argmax its index.
 size_t width(RowOp op) { return op == RowOp::argmax ? 2 : 1; }
 
-// A NaN on either side wins: devices promise nothing for NaN in min and max, so the test is on bits.
+// Devices promise nothing for NaN in comparisons, min and max, so the test is on bits.
+Expr is_nan(Builder& b, Expr v) {
+    if (v.type().scalar != kir::Scalar::f32) return b.boolean(false);
+    return (b.bitcast(v, kir::Scalar::u32) & 0x7fffffff) > 0x7f800000;
+}
+
+// A NaN on either side wins.
 Expr or_nan(Builder& b, Expr left, Expr right, Expr otherwise) {
-    if (left.type().scalar != kir::Scalar::f32) return otherwise;
-    const auto is_nan = [&](Expr v) { return (b.bitcast(v, kir::Scalar::u32) & 0x7fffffff) > 0x7f800000; };
-    return b.select(is_nan(left), left, b.select(is_nan(right), right, otherwise));
+    return b.select(is_nan(b, left), left, b.select(is_nan(b, right), right, otherwise));
+}
+
+// Of two (value, index): the larger value, any NaN above all numbers, and the lower index among equals.
+Values combine_argmax(Builder& b, const Values& left, const Values& right) {
+    const Expr left_nan = is_nan(b, left[0]), right_nan = is_nan(b, right[0]);
+    const Expr above = (!left_nan) & (right_nan | (right[0] > left[0]));
+    const Expr equal = (left_nan & right_nan) | ((!left_nan) & (right[0] == left[0]));
+    const Expr better = above | (equal & (right[1] < left[1]));
+    return {b.select(better, right[0], left[0]), b.select(better, right[1], left[1])};
 }
 
 Values combine(Builder& b, RowOp op, const Values& left, const Values& right) {
@@ -35,11 +48,7 @@ Values combine(Builder& b, RowOp op, const Values& left, const Values& right) {
         case RowOp::sum: return {left[0] + right[0]};
         case RowOp::max: return {or_nan(b, left[0], right[0], b.max(left[0], right[0]))};
         case RowOp::min: return {or_nan(b, left[0], right[0], b.min(left[0], right[0]))};
-        case RowOp::argmax: {
-            // The lowest index among equals.
-            const Expr better = (right[0] > left[0]) | ((right[0] == left[0]) & (right[1] < left[1]));
-            return {b.select(better, right[0], left[0]), b.select(better, right[1], left[1])};
-        }
+        case RowOp::argmax: return combine_argmax(b, left, right);
     }
     CHECK(false, "unknown reduction");
     return {};

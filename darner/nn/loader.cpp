@@ -11,6 +11,12 @@
 
 namespace darner {
 
+namespace {
+
+constexpr uint32_t most_depth = 4096, most_workers = 256;
+
+}  // namespace
+
 class LoaderState {
 public:
     LoaderState(Loader::Fill fill, const LoaderOptions& options)
@@ -103,7 +109,12 @@ Result<Loader> Loader::start(Fill fill, const LoaderOptions& options) {
     if (!fill) return invalid("[loader] there is no function that fills batches");
     if (options.depth < 1) return invalid("[loader] the depth is 0, expected at least 1 batch");
     if (options.workers < 1) return invalid("[loader] the number of workers is 0, expected at least 1");
-    return Loader(std::make_unique<LoaderState>(std::move(fill), options));
+    if (options.depth > most_depth)
+        return invalid("[loader] the depth is " + std::to_string(options.depth) + ", expected at most " +
+                       std::to_string(most_depth));
+    LoaderOptions bounded = options;
+    bounded.workers = std::min({options.workers, options.depth, most_workers});
+    return Loader(std::make_unique<LoaderState>(std::move(fill), bounded));
 }
 
 Result<const NamedArrays*> Loader::next() { return state_->next(); }

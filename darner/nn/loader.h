@@ -13,8 +13,8 @@
 namespace darner {
 
 struct LoaderOptions {
-    uint32_t depth = 4;                  // batches that are filled ahead
-    uint32_t workers = 1;                // threads that fill; more than depth are of no use
+    uint32_t depth = 4;                  // batches that are filled ahead, up to 4096
+    uint32_t workers = 1;                // threads that fill; more than depth or than 256 are not started
     uint64_t first = 0;                  // number of the first batch, where a run resumes
     std::optional<uint64_t> count = {};  // of batches; without it they do not end
 };

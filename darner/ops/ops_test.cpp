@@ -162,6 +162,11 @@ TEST_F(Ops, SoftmaxOfARowWithNanIsNan) {
 
 TEST_F(Ops, ArgmaxTakesTheLowestIndex) { EXPECT_THAT(integers(argmax(real({2, 3}, {1, 3, 3, 2, 2, 1}))), ElementsAre(1, 0)); }
 
+TEST_F(Ops, ArgmaxTakesTheFirstNan) {
+    const double nan = std::nan(""), inf = INFINITY;
+    EXPECT_THAT(integers(argmax(real({3, 4}, {1, nan, inf, nan, nan, 1, nan, 2, -inf, -inf, 0, 0}))), ElementsAre(1, 0, 2));
+}
+
 TEST_F(Ops, DotWithBatchAndTransposedOperands) {
     // b[k,batch,n] and a[m,batch,k]
     const Value a = real({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}), w = real({2, 2, 1}, {1, 2, 3, 4});

@@ -84,9 +84,11 @@ Tensor eval_argmax(const Call& c, std::span<const Tensor* const> operands) {
     Tensor y = Tensor::zeros(DType::i32, c.out->shape());
     std::vector<int64_t> best(static_cast<size_t>(y.count()), -1);
     walk(c, x, [&](int64_t to, int64_t from, const std::vector<int64_t>& index) {
-        const bool better =
-            best[to] < 0 || (is_float(x.dtype) ? x.real[from] > x.real[best[to]] : x.integer[from] > x.integer[best[to]]);
-        if (!better) return;
+        const auto is_above = [&](int64_t a, int64_t b) {
+            if (!is_float(x.dtype)) return x.integer[a] > x.integer[b];
+            return x.real[a] > x.real[b] || (std::isnan(x.real[a]) && !std::isnan(x.real[b]));
+        };
+        if (best[to] >= 0 && !is_above(from, best[to])) return;
         best[to] = from;
         y.integer[to] = index[axis];
     });
@@ -162,7 +164,7 @@ constexpr OpDef defs[] = {
      .lower = ReduceLower{Reduction::min},
      .onnx = "ReduceMin"},
     {.name = "argmax",
-     .doc = "y = the index of the largest element of x along axis, the lowest among equals, as i32; NaN is never larger.",
+     .doc = "y = the index of the largest element of x along axis, the lowest among equals, as i32; NaN counts as the largest.",
      .operands = x_operand,
      .attrs = argmax_attrs,
      .infer = infer_argmax,

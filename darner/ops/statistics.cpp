@@ -228,7 +228,7 @@ Value expand_cumsum(const BuildCall& c) {
 
 constexpr OpDef defs[] = {
     {.name = "argmin",
-     .doc = "y = the index of the smallest element of x along axis, the lowest among equals, as i32; NaN is never smaller.",
+     .doc = "y = the index of the smallest element of x along axis, the lowest among equals, as i32; NaN counts as the smallest.",
      .operands = x_operand,
      .attrs = argmin_attrs,
      .infer = infer_argmin,

@@ -114,7 +114,12 @@ private:
                     const Value low_max = b_.call("max", {first}, {{"axes", axes}, {"keep", keep}});
                     const Value high_max = b_.call("max", {second}, {{"axes", axes}, {"keep", keep}});
                     const Value shifted = b_.call("add", {high, splat(high, extent(first, axis))});
-                    return b_.call("select", {b_.call("gt", {high_max, low_max}), shifted, low});
+                    Value take_high = b_.call("gt", {high_max, low_max});
+                    if (is_float(x.dtype())) {
+                        const Value first_nan = b_.call("gt", {b_.call("isnan", {high_max}), b_.call("isnan", {low_max})});
+                        take_high = b_.call("logical_or", {take_high, first_nan});
+                    }
+                    return b_.call("select", {take_high, shifted, low});
                 }
             }
         }
