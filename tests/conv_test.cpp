@@ -73,14 +73,14 @@ TEST(ConvPlan, BiasResidualAndActivationAreOneKernel) {
     }
 }
 
-// The columns of a 3 x 3 kernel are nine times x. All scratch together is far below that, forward and backward.
+// The columns of a 3 x 3 kernel are nine times x. Scratch holds y, its cotangent and a transposed dw, forward and backward.
 TEST(ConvPlan, NoColumnMatrixIsInMemory) {
     const Graph graph = gradients_of(residual_block, {"x", "w", "b"});
     const uint64_t x_bytes = 4 * 8 * 16 * 16 * 4;
     for (Caps caps : {interpreter_caps(), h200_caps()}) {
         caps.compute_units = 4;
         const Program program = planned(graph, caps);
-        EXPECT_LE(program.reports.at(0).scratch_sum, 2 * x_bytes);
+        EXPECT_LT(program.reports.at(0).scratch_sum, 3 * x_bytes);
     }
 }
 
@@ -102,10 +102,11 @@ TEST(ConvPlan, DataGradientsMultiplyNoGaps) {
             ++contractions;
             flops += dispatch.flops;
         }
-        EXPECT_EQ(contractions, stride == 1 ? 1u : stride == 2 ? 4u : 1u) << "stride " << stride;
+        // One is y itself.
+        EXPECT_EQ(contractions, stride == 2 ? 1u + 4u : 1u + 1u) << "stride " << stride;
         // At the edges phases are as long as the longest.
-        EXPECT_LE(flops, useful * 14 * 14 / (12 * 12)) << "stride " << stride;
-        EXPECT_GE(flops, useful) << "stride " << stride;
+        EXPECT_LE(flops, useful + useful * 14 * 14 / (12 * 12)) << "stride " << stride;
+        EXPECT_GE(flops, 2 * useful) << "stride " << stride;
     }
 }
 

@@ -66,8 +66,7 @@ TEST(Layers, ConvolutionsAreNamedAndStartAsPyTorchs) {
     EXPECT_EQ(session.read("0.weight").dims, (std::vector<int64_t>{6, 2, 3, 3}));
     EXPECT_EQ(session.read("0.bias").dims, std::vector<int64_t>{6});
     EXPECT_EQ(session.read("2.up.weight").dims, (std::vector<int64_t>{6, 500, 2, 2}));
-    // 1 / sqrt(2 * 9) and 1 / sqrt(500 * 4).
-    for (const auto& [name, bound] : {std::pair{"0.weight", 0.2357}, {"2.up.weight", 0.02236}}) {
+    for (const auto& [name, bound] : {std::pair{"0.weight", 1 / std::sqrt(18)}, {"2.up.weight", 1 / std::sqrt(2000)}}) {
         double largest = 0;
         for (const double v : session.read(name).real) largest = std::max(largest, std::fabs(v));
         EXPECT_LE(largest, bound) << name;
