@@ -61,7 +61,8 @@ public:
         std::vector<NamedAttr> attrs;
         const Type empty;
         const Type& x = types.empty() || types[0] == nullptr ? empty : *types[0];
-        if (op.find_attr("groups") != nullptr && x.rank() > 2 && types[1] != nullptr) return conv_attrs(op, x, *types[1]);
+        if (op.find_attr("groups") != nullptr && x.rank() > 2 && types[1] != nullptr && types[1]->rank() == x.rank())
+            return conv_attrs(op, x, *types[1]);
         for (const AttrDef& def : op.attrs) {
             if (def.name == "stream" || (!def.default_text.empty() && random_.one_in(3))) continue;
             attrs.emplace_back(def.name, value(def, op, x, types));
