@@ -2,9 +2,9 @@
 // The op table test on the reference evaluator; see op_check.h.
 #include "darner/runtime/op_check_reference.h"
 
+#include "darner/graph/build_call.h"
 #include "darner/graph/text.h"
 #include "darner/ops/ops.h"
-#include "darner/graph/build_call.h"
 #include "darner/transform/transform.h"
 #include "darner/transform/vjp.h"
 
