@@ -204,7 +204,8 @@ Tensor eval_conv(const Call& c, std::span<const Tensor* const> operands) {
 
 Value conv_vjp(const BuildCall& c, size_t operand, Value dy) {
     const ConvGeometry g = conv_geometry(c, c.out->rank() - 2);
-    if (operand == 2) return sum(dy, to_integers(other_axes(c.out->rank(), {1})));
+    // Planes first: many rows, each a stretch of memory.
+    if (operand == 2) return sum(sum(dy, to_integers(other_axes(c.out->rank(), {0, 1}))), {0});
     if (!has_known_extents(c)) return {};
     return operand == 0 ? conv_transpose_data(dy, c.operand(1), c.type(0).dims, g)
                         : conv_transpose_weight(c.operand(0), dy, c.type(1).dims, g);
