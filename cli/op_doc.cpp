@@ -62,7 +62,7 @@ struct Section {
 constexpr Section sections[] = {
     {"map", "Elementwise", "Each element from the operands' elements at the same place."},
     {"reduce", "Reductions", "Over some axes, in an order that is fixed on a device."},
-    {"contract", "Products", "Sums of products over axes that two operands share."},
+    {"contract", "Products", "Sums of products of two operands' elements."},
     {"view", "Views", "The operand's elements under other indices; fused into whatever reads them."},
     {"index", "Indexed", "Elements of the operands, or of a formula, at computed places."},
     {"kernel", "With a kernel of their own", "The planner knows their kernels by name."},

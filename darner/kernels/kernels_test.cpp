@@ -201,7 +201,7 @@ TEST(Row, UnrolledRowsReadEachInputOnceAndLongRowsStillWork) {
     EXPECT_FALSE(run_softmax(2, cols, false, caps, x).shape.unrolled);
 }
 
-void check_contract(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps) {
+void check_contract(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps, uint32_t k_inner = 0) {
     std::vector<float> a = random_floats(size_t{batch} * m * k + 1, 1), c = random_floats(size_t{batch} * k * n + 1, 2),
                        y(size_t{batch} * m * n);
     Builder b("contract");
@@ -213,10 +213,11 @@ void check_contract(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Ca
     spec.m = m;
     spec.n = n;
     spec.k = k;
+    spec.k_inner = k_inner;
     spec.load_a = [&](Builder&, Expr i, Expr r, Expr d) { return b.load(in_a, (i * m + r) * k + d); };
     spec.load_b = [&](Builder&, Expr i, Expr d, Expr s) { return b.load(in_b, (i * k + d) * n + s); };
     spec.store = [&](Builder&, Expr i, Expr r, Expr s, Expr sum) { b.store(out, (i * m + r) * n + s, sum); };
-    const auto shape = contract_shape(batch, m, n, k, caps);
+    const auto shape = contract_shape(spec, caps);
     ASSERT_TRUE(shape.has_value());
     build_contract(b, spec, *shape);
     run(b.finish(), shape->grid, {buffer_of(a), buffer_of(c), buffer_of(y)}, caps);
@@ -231,6 +232,29 @@ void check_contract(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Ca
                 }
                 ASSERT_NEAR(y[(i * m + r) * n + s], want, 4 * 0x1p-24 * std::sqrt(k) * size + 1e-30) << m << "x" << n << "x" << k;
             }
+}
+
+// An inner axis of k has a loop of its own where it is long enough; few rows are computed without workgroup memory.
+TEST(Contract, InnerAxesAndFewRows) {
+    for (const Caps& caps : all_caps())
+        for (const uint32_t k_inner : {1u, 3u, 8u, 24u}) {
+            check_contract(2, 17, 9, 24, caps, k_inner);
+            check_contract(3, 1, 70, 24, caps, k_inner);
+            check_contract(1, 3, 64, 24, caps, k_inner);
+        }
+}
+
+TEST(Contract, LongSumsOfFewOutputsGoInPieces) {
+    Caps caps = all_caps()[0];
+    caps.max_loop_rounds = 0;
+    caps.compute_units = 100;
+    EXPECT_EQ(contract_pieces(1, 64, 64, 1 << 20, caps), 100u);
+    EXPECT_EQ(contract_pieces(1, 64, 640, 1 << 20, caps), 10u);
+    EXPECT_EQ(contract_pieces(10, 640, 640, 1 << 20, caps), 1u);
+    EXPECT_EQ(contract_pieces(1, 64, 64, 784, caps), 1u);
+    EXPECT_EQ(contract_pieces(1, 64, 64, 5000, caps), 4u);
+    caps.max_loop_rounds = 65535;
+    EXPECT_EQ(contract_pieces(100, 64, 64, 65536, caps), 2u);
 }
 
 TEST(Contract, BothFormsAtTileEdges) {
