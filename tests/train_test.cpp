@@ -162,7 +162,7 @@ TEST_F(TrainSmall, DivergedTrainingIsAnErrorAndKeepsTheOldModel) {
         const ProcessResult result = run(out_.path(), {"--lr", "1e30", "--optimizer", optimizer, "--device", "vulkan", "--json"});
         EXPECT_EQ(result.exit_code, 1) << optimizer;
         EXPECT_THAT(result.out, testing::IsEmpty()) << optimizer;
-        EXPECT_EQ(result.err, "error: training diverged in epoch 1: the loss is not finite\nhint: try a lower --lr\n")
+        EXPECT_EQ(result.err, "error: training diverged by epoch 1: the loss is not finite\nhint: try a lower --lr\n")
             << optimizer;
     }
     const Result<std::string> kept = read_text_file(out_.file("model.safetensors"));
