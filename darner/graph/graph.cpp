@@ -13,6 +13,15 @@ std::string Provenance::text() const {
     return scope.empty() ? place : fmt::format("{} at {}", scope, place);
 }
 
+bool is_composite(const Node& node) {
+    if (node.kind != NodeKind::op) return false;
+    const auto* contract = std::get_if<ContractLower>(&node.op->lower);
+    if (contract == nullptr) return node.op->is_composite();
+    for (size_t i = 0; i < node.operands.size(); ++i)
+        if (node.operands[i].valid() && i != contract->a && i != contract->b) return true;
+    return false;
+}
+
 const char* to_string(Role role) {
     switch (role) {
         case Role::param: return "param";

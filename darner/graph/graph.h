@@ -35,6 +35,9 @@ struct Node {
     uint32_t provenance = 0;  // index into Graph::provenances
 };
 
+// Whether expand() puts other nodes in its place: composites, and contractions with more operands than the two factors.
+bool is_composite(const Node& node);
+
 enum class Role : uint8_t { param, moment, statistic, counter, data };
 const char* to_string(Role role);
 std::optional<Role> parse_role(std::string_view text);

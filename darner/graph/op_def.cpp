@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace darner {
 
@@ -34,6 +35,8 @@ const Value& BuildCall::value() const {
     CHECK(result != nullptr, fmt::format("[{}] an expansion has no result to read", op->name));
     return *result;
 }
+
+int64_t ContractSpace::terms() const { return std::accumulate(k.begin(), k.end(), int64_t{1}, std::multiplies<int64_t>()); }
 
 const AttrDef* OpDef::find_attr(std::string_view attr_name) const {
     for (const AttrDef& def : attrs)

@@ -153,8 +153,31 @@ struct IndexLower {
     kir::Expr (*emit)(const Call&, kir::Builder&, std::span<const kir::Expr> out, const Fetch& fetch) = nullptr;
     bool expensive = false;
 };
-// A contraction of two operands: attributes `batch` and `contract`.
-struct ContractLower {};
+// A contraction: for each index (batch, m, n) the sum over k of A[batch, m, k] B[batch, k, n], where A and B are operands read
+// through index maps. All sizes are concrete here. An operand is read with the indices of batch, of its own side (m of A, n of
+// B) and of k, one Expr an axis.
+struct ContractSpace {
+    std::vector<int64_t> batch, m, n, k;  // extents; the last axis runs fastest
+    int64_t terms() const;                // the product of k
+};
+using ContractIndex = std::span<const kir::Expr>;
+struct ContractLower {
+    size_t a = 0, b = 1;  // operands; any others are the business of `expand`
+    ContractSpace (*space)(const Call&) = nullptr;
+    // Gives the element's index, always within the operand, and where it may stand for one outside, which is zero, a test that
+    // it does not (else an invalid Expr).
+    kir::Expr (*read)(const Call&, kir::Builder&, size_t operand, ContractIndex batch, ContractIndex side, ContractIndex k,
+                      std::vector<kir::Expr>& index) = nullptr;
+    // The element of the result that (batch, m, n) is; null: the axes of batch, m and n are the result's.
+    void (*write)(const Call&, ContractIndex batch, ContractIndex m, ContractIndex n, std::vector<kir::Expr>& index) = nullptr;
+    // The same value as a sum, in a fixed order, of at least `pieces` contractions of shorter k that can run side by side.
+    // Invalid: k does not part like that.
+    Value (*split)(const BuildCall&, int64_t pieces) = nullptr;
+    // The same value from contractions that read half as far, with operands moved in memory where that helps. Invalid: none.
+    Value (*halve)(const BuildCall&) = nullptr;
+    // What stands for a call with more operands than A and B; null: there are no others.
+    Value (*expand)(const BuildCall&) = nullptr;
+};
 // A kernel that the planner knows by name.
 struct KernelLower {
     std::string_view name;

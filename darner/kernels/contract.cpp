@@ -14,6 +14,11 @@ using Values = Builder::Values;
 
 namespace {
 
+constexpr uint32_t shortest_inner = 4;     // a shorter loop costs more than it saves
+constexpr uint32_t direct_rows = 4;        // at most, of the direct form
+constexpr uint32_t direct_width = 64;      // invocations of its workgroups
+constexpr uint64_t shortest_piece = 1024;  // of k: less is not worth a second dispatch
+
 Expr multiply_add(Builder& b, Expr a, Expr c, Expr sum) {
     return a.type().scalar == kir::Scalar::f32 ? b.fma(a, c, sum) : a * c + sum;
 }
@@ -64,9 +69,19 @@ private:
     }
 
     // Not unrolled over k: such drivers take seconds to compile long loop bodies, and loads, not loop control, set the pace.
+    // An inner axis of its own: what does not depend on it stands before its loop.
     Values registers() {
-        return long_loop(b_, 0, spec_.k, shape_.max_rounds, Values(shape_.rows * shape_.cols, zero()),
-                         [&](Expr k, const Values& carried) { return step(carried, k); });
+        const Values none(shape_.rows * shape_.cols, zero());
+        const uint32_t inner = spec_.k_inner, outer = inner == 0 ? 0 : spec_.k / inner;
+        const bool nested = inner >= shortest_inner && outer > 1 &&
+                            (shape_.max_rounds == 0 || uint64_t{outer} * (inner + 1) <= shape_.max_rounds);
+        if (!nested)
+            return long_loop(b_, 0, spec_.k, shape_.max_rounds, none,
+                             [&](Expr k, const Values& carried) { return step(carried, k); });
+        return b_.loop(b_.u32(0), b_.u32(outer), b_.u32(1), none, [&](Expr at, const Values& carried) {
+            return b_.loop(b_.u32(0), b_.u32(inner), b_.u32(1), carried,
+                           [&](Expr k, const Values& sums) { return step(sums, at * inner + k); });
+        });
     }
 
     // One tile of an operand into workgroup memory, laid out [k][outer] with a skew against bank conflicts.
@@ -164,7 +179,8 @@ uint32_t register_columns(uint32_t columns) {
 
 }  // namespace
 
-std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Caps& caps) {
+std::optional<ContractShape> contract_shape(const ContractSpec& spec, const Caps& caps) {
+    const uint32_t batch = spec.batch, m = spec.m, n = spec.n, k = spec.k;
     ContractShape shape;
     shape.max_rounds = caps.max_loop_rounds;
     if (caps.barriers_are_dear()) {
@@ -177,6 +193,12 @@ std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t
         const uint64_t steps_a_round = shape.max_rounds == 0 ? 1 : ceil_div(k, shape.max_rounds);
         if (steps_a_round > 4) shape.rows = shape.cols = 1;
         if (steps_a_round > 256) return std::nullopt;
+    } else if (m <= direct_rows && spec.b_n_contiguous && n >= direct_width) {
+        shape.tiled = false;
+        shape.threads_m = 1;
+        shape.threads_n = std::min(direct_width, caps.max_invocations);
+        shape.rows = power_of_two_at_least(m);
+        shape.cols = 1;
     } else {
         // Halve the tile until there are enough of them to fill the device, or the output fills no more of it.
         const auto tiles = [&] { return batch * ceil_div(m, shape.tile_m()) * ceil_div(n, shape.tile_n()); };
@@ -191,6 +213,14 @@ std::optional<ContractShape> contract_shape(uint32_t batch, uint32_t m, uint32_t
     if (!grid) return std::nullopt;
     shape.grid = *grid;
     return shape;
+}
+
+uint64_t contract_pieces(uint64_t batch, uint64_t m, uint64_t n, uint64_t k, const Caps& caps) {
+    const uint64_t rounds = caps.max_loop_rounds == 0 ? 1 : ceil_div(k, caps.max_loop_rounds);
+    const uint64_t tile = caps.barriers_are_dear() ? 16 : 64, units = std::max(1u, caps.compute_units);
+    const uint64_t tiles = std::max<uint64_t>(1, batch * ceil_div(m, tile) * ceil_div(n, 64));
+    const uint64_t idle = units / tiles;
+    return std::max({uint64_t{1}, std::min(idle, k / shortest_piece), rounds});
 }
 
 void build_contract(Builder& b, const ContractSpec& spec, const ContractShape& shape) { ContractBuilder(b, spec, shape).build(); }

@@ -216,7 +216,7 @@ void check_contract(uint32_t batch, uint32_t m, uint32_t n, uint32_t k, const Ca
     spec.load_a = [&](Builder&, Expr i, Expr r, Expr d) { return b.load(in_a, (i * m + r) * k + d); };
     spec.load_b = [&](Builder&, Expr i, Expr d, Expr s) { return b.load(in_b, (i * k + d) * n + s); };
     spec.store = [&](Builder&, Expr i, Expr r, Expr s, Expr sum) { b.store(out, (i * m + r) * n + s, sum); };
-    const auto shape = contract_shape(batch, m, n, k, caps);
+    const auto shape = contract_shape(spec, caps);
     ASSERT_TRUE(shape.has_value());
     build_contract(b, spec, *shape);
     run(b.finish(), shape->grid, {buffer_of(a), buffer_of(c), buffer_of(y)}, caps);

@@ -3,8 +3,10 @@
 #include "darner/ops/contract.h"
 
 #include "darner/base/fault.h"
+#include "darner/kir/builder.h"
 #include "darner/ops/compose.h"
 #include "darner/ops/families.h"
+#include "darner/ops/views.h"
 
 #include <fmt/format.h>
 
@@ -162,6 +164,126 @@ Value dot_back(const BuildCall& c, size_t operand, Value dy) {
     return std::is_sorted(perm.begin(), perm.end()) ? product : transpose(product, perm);
 }
 
+// --- lowering of dot ------------------------------------------------------------------------------------------------
+
+ContractSpace dot_space(const Call& c) {
+    const DotAxes axes = dot_axes(c);
+    const auto a = c.type(0).shape(), b = c.type(1).shape();
+    const auto extents = [](const std::vector<int64_t>& dims, const std::vector<size_t>& of) {
+        std::vector<int64_t> result;
+        for (const size_t axis : of) result.push_back(dims[axis]);
+        return result;
+    };
+    return {extents(a, axes.batch_a), extents(a, axes.free_a), extents(b, axes.free_b), extents(a, axes.contract_a)};
+}
+
+kir::Expr read_dot(const Call& c, kir::Builder&, size_t operand, ContractIndex batch, ContractIndex side, ContractIndex k,
+                   std::vector<kir::Expr>& index) {
+    const DotAxes axes = dot_axes(c);
+    const bool first = operand == 0;
+    index.resize(c.type(operand).rank());
+    const auto place = [&](const std::vector<size_t>& at, ContractIndex values) {
+        for (size_t i = 0; i < at.size(); ++i) index[at[i]] = values[i];
+    };
+    place(first ? axes.batch_a : axes.batch_b, batch);
+    place(first ? axes.free_a : axes.free_b, side);
+    place(first ? axes.contract_a : axes.contract_b, k);
+    return {};
+}
+
+// Elements [first, end) along one axis.
+Value part_of(Value v, size_t axis, int64_t first, int64_t end) {
+    std::vector<int64_t> start(v.rank(), 0), stop(v.rank(), slice_end);
+    start[axis] = first;
+    stop[axis] = end;
+    return slice(v, start, stop);
+}
+
+Value same_dot(const BuildCall& c, Value a, Value b) { return dot(a, b, c.integer_lists("contract"), c.integer_lists("batch")); }
+
+// Pieces of the longest contracted axis as one more batch axis; what does not part evenly is added.
+Value split_dot(const BuildCall& c, int64_t pieces) {
+    const DotAxes axes = dot_axes(c);
+    const auto extent = [&](size_t i) { return c.type(0).dims[axes.contract_a[i]].value(); };
+    size_t longest = 0;
+    for (size_t i = 1; i < axes.contract_a.size(); ++i)
+        if (extent(i) > extent(longest)) longest = i;
+    if (axes.contract_a.empty() || extent(longest) < pieces) return {};
+    const int64_t all = extent(longest), length = all / pieces, whole = length * pieces;
+    const size_t at[] = {axes.contract_a[longest], axes.contract_b[longest]};
+    const auto apart = [&](size_t operand) {
+        const Value v = whole == all ? c.operand(operand) : part_of(c.operand(operand), at[operand], 0, whole);
+        Dims dims = v.dims();
+        dims[at[operand]] = length;
+        dims.insert(dims.begin() + static_cast<ptrdiff_t>(at[operand]), Dim(pieces));
+        return reshape(v, dims);
+    };
+    std::vector<std::vector<int64_t>> batch = {to_integers(axes.batch_a), to_integers(axes.batch_b)},
+                                      contract = {to_integers(axes.contract_a), to_integers(axes.contract_b)};
+    for (size_t operand : {size_t{0}, size_t{1}}) {
+        const auto piece = static_cast<int64_t>(at[operand]);
+        for (auto* list : {&batch[operand], &contract[operand]})
+            for (int64_t& axis : *list) axis += axis >= piece;
+        batch[operand].push_back(piece);
+    }
+    const Value total = sum(dot(apart(0), apart(1), contract, batch), {static_cast<int64_t>(axes.batch_a.size())});
+    if (whole == all) return total;
+    return add(total, same_dot(c, part_of(c.operand(0), at[0], whole, all), part_of(c.operand(1), at[1], whole, all)));
+}
+
+// The operand in memory as [batch, free, contracted], unless its batch axes lead and its contracted axes lie side by side.
+std::optional<Value> canonical(Value v, const std::vector<size_t>& batch, const std::vector<size_t>& contract) {
+    const auto role = [&](size_t axis) {
+        const auto has = [&](const std::vector<size_t>& axes) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); };
+        return has(batch) ? 0 : has(contract) ? 2 : 1;
+    };
+    std::vector<int> runs;
+    for (size_t axis = 0; axis < v.rank(); ++axis)
+        if (!(v.dims()[axis] == Dim(1)) && (runs.empty() || runs.back() != role(axis))) runs.push_back(role(axis));
+    if (!runs.empty() && runs[0] == 0) runs.erase(runs.begin());
+    if (runs.size() <= 1 || (runs.size() == 2 && runs[0] != 0 && runs[1] != 0)) return std::nullopt;
+    std::vector<size_t> perm = batch, free = free_axes(v.rank(), batch, contract);
+    perm.insert(perm.end(), free.begin(), free.end());
+    perm.insert(perm.end(), contract.begin(), contract.end());
+    return materialize(transpose(v, to_integers(perm)));
+}
+
+// A part along an inner axis is copied: its rows would lie as far apart as those of the whole.
+Value dense(Value part, size_t axis) {
+    for (size_t outer = 0; outer < axis; ++outer)
+        if (!(part.dims()[outer] == Dim(1))) return materialize(part);
+    return part;
+}
+
+Value halve_dot(const BuildCall& c) {
+    const DotAxes axes = dot_axes(c);
+    std::vector<std::vector<int64_t>> batch = {to_integers(axes.batch_a), to_integers(axes.batch_b)},
+                                      contract = {to_integers(axes.contract_a), to_integers(axes.contract_b)};
+    Value operands[] = {c.operand(0), c.operand(1)};
+    bool moved = false;
+    for (size_t i : {size_t{0}, size_t{1}}) {
+        const auto better =
+            canonical(operands[i], i == 0 ? axes.batch_a : axes.batch_b, i == 0 ? axes.contract_a : axes.contract_b);
+        if (!better) continue;
+        operands[i] = *better;
+        moved = true;
+        std::iota(batch[i].begin(), batch[i].end(), int64_t{0});
+        std::iota(contract[i].begin(), contract[i].end(), static_cast<int64_t>(better->rank() - contract[i].size()));
+    }
+    if (moved) return dot(operands[0], operands[1], contract, batch);
+    for (size_t i = 0; i < axes.contract_a.size(); ++i) {
+        const size_t left = axes.contract_a[i], right = axes.contract_b[i];
+        const int64_t extent = c.type(0).dims[left].value(), middle = extent / 2;
+        if (extent < 2) continue;
+        const auto half = [&](int64_t first, int64_t end) {
+            return same_dot(c, dense(part_of(operands[0], left, first, end), left),
+                            dense(part_of(operands[1], right, first, end), right));
+        };
+        return add(half(0, middle), half(middle, extent));
+    }
+    return {};
+}
+
 // --- matmul ---------------------------------------------------------------------------------------------------------
 
 bool is_one(const Dim& d) { return d.is_constant() && d.value() == 1; }
@@ -256,7 +378,7 @@ constexpr OpDef defs[] = {
      .ref = TensorRef{eval_dot},
      .grad = Bilinear{dot_back},
      .batch = Batch::shift_axes,
-     .lower = ContractLower{}},
+     .lower = ContractLower{0, 1, dot_space, read_dot, nullptr, split_dot, halve_dot}},
     {.name = "matmul",
      .doc = "y = a b, the matrix product over the last two axes with the others broadcast (NumPy's matmul).",
      .operands = a_b,

@@ -255,6 +255,21 @@ Value dot(Value a, Value b, std::vector<std::vector<int64_t>> contract, std::vec
 }
 Value matmul(Value a, Value b, Where where) { return call(where, "matmul", {a, b}); }
 Value linear(Value x, Value w, Value b, Where where) { return call(where, "linear", {x, w, b}); }
+Value conv(Value x, Value w, Value b, ConvGeometry geometry, Where where) {
+    return call(where, "conv", {x, w, b},
+                {{"strides", std::move(geometry.strides)},
+                 {"padding", std::move(geometry.padding)},
+                 {"dilation", std::move(geometry.dilation)},
+                 {"groups", geometry.groups}});
+}
+Value conv_transpose(Value x, Value w, Value b, ConvGeometry geometry, std::vector<int64_t> output_padding, Where where) {
+    return call(where, "conv_transpose", {x, w, b},
+                {{"strides", std::move(geometry.strides)},
+                 {"padding", std::move(geometry.padding)},
+                 {"output_padding", std::move(output_padding)},
+                 {"dilation", std::move(geometry.dilation)},
+                 {"groups", geometry.groups}});
+}
 
 Value softmax(Value x, int64_t axis, Where where) { return call(where, "softmax", {x}, {{"axis", axis}}); }
 Value log_softmax(Value x, int64_t axis, Where where) { return call(where, "log_softmax", {x}, {{"axis", axis}}); }

@@ -164,6 +164,15 @@ Value dot(Value a, Value b, std::vector<std::vector<int64_t>> contract, std::vec
           Where where = Where::here());
 Value matmul(Value a, Value b, Where where = Where::here());
 Value linear(Value x, Value w, Value b = {}, Where where = Where::here());
+// One entry for each spatial axis (of padding two: before the first and behind the last element; negative ones crop). Empty:
+// strides and dilations of 1, no padding.
+struct ConvGeometry {
+    std::vector<int64_t> strides = {}, padding = {}, dilation = {};
+    int64_t groups = 1;
+};
+Value conv(Value x, Value w, Value b = {}, ConvGeometry geometry = {}, Where where = Where::here());
+Value conv_transpose(Value x, Value w, Value b = {}, ConvGeometry geometry = {}, std::vector<int64_t> output_padding = {},
+                     Where where = Where::here());
 
 // Softmax, norms, losses.
 Value softmax(Value x, int64_t axis = -1, Where where = Where::here());

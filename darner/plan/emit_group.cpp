@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/emit_group.h"
 
-#include "darner/kernels/contract.h"
 #include "darner/kernels/map.h"
 #include "darner/kernels/row.h"
 #include "darner/kernels/scatter.h"
-#include "darner/plan/pull.h"
+#include "darner/plan/emit_contract.h"
 #include "darner/plan/space.h"
 #include "darner/plan/storage.h"
 
@@ -215,42 +214,6 @@ private:
     }
 
     bool is_reduce(NodeId id) const { return std::holds_alternative<ReduceLower>(graph_.node(id).op->lower); }
-    // The operand's axes of one role, with the index over them given as one number.
-    struct AxisGroup {
-        std::vector<size_t> axes;
-        std::vector<int64_t> dims;
-        uint32_t count = 1;
-        void add(size_t axis, int64_t extent) {
-            axes.push_back(axis);
-            dims.push_back(extent);
-            count *= static_cast<uint32_t>(extent);
-        }
-    };
-
-    struct Operand {
-        NodeId node;
-        AxisGroup batch, free, contract;
-    };
-
-    Operand operand(const Node& dot, size_t which) const {
-        const NodeId id = dot.operands[which];
-        const auto dims = graph_.type(id).shape();
-        const NodeCall call(graph_, contraction());
-        Operand out{id, {}, {}, {}};
-        std::vector<bool> taken(dims.size(), false);
-        const auto add = [&](AxisGroup& group, const std::vector<int64_t>& axes) {
-            for (int64_t axis : axes) {
-                const size_t a = *normalize_axis(axis, dims.size());
-                group.add(a, dims[a]);
-                taken[a] = true;
-            }
-        };
-        add(out.batch, call->integer_lists("batch")[which]);
-        add(out.contract, call->integer_lists("contract")[which]);
-        for (size_t a = 0; a < dims.size(); ++a)
-            if (!taken[a]) out.free.add(a, dims[a]);
-        return out;
-    }
 
     NodeId contraction() const {
         for (NodeId id : group_.nodes)
@@ -258,77 +221,24 @@ private:
         bug(__FILE__, __LINE__, "a contract group without a contraction");
     }
 
-    Expr load_operand(const Operand& operand, Expr batch, Expr free, Expr contract) {
-        std::vector<Expr> index(graph_.type(operand.node).rank());
-        const auto spread = [&](const AxisGroup& group, Expr linear) {
-            const auto parts = kernels::delinearize(b_, linear, group.dims);
-            for (size_t i = 0; i < parts.size(); ++i) index[group.axes[i]] = parts[i];
-        };
-        spread(operand.batch, batch);
-        spread(operand.free, free);
-        spread(operand.contract, contract);
-        return pull_.value(operand.node, Point::at(std::move(index)));
-    }
-
-    // Whether neighbours along the contraction are neighbours in the operand's memory: asked of a scratch kernel with constants.
-    bool contract_axis_is_inner(const Operand& operand) const {
-        if (operand.contract.count == 1 || operand.free.count == 1) return operand.free.count == 1;
-        Builder scratch("probe");
-        std::vector<int64_t> positions;
-        const auto probe = [&](uint32_t free, uint32_t contract) {
-            positions.clear();
-            Pull pull(graph_, scratch, [&](NodeId id, Point& at) -> std::optional<Expr> {
-                if (!buffer_of(id).valid()) return std::nullopt;
-                const Expr linear = linear_of(scratch, at, graph_.type(id));
-                positions.push_back(scratch.is_constant(linear) ? scratch.constant_bits(linear) : 0);
-                return scratch.constant({kernels::register_scalar(*storage_of(graph_.type(id).dtype))}, 0);
-            });
-            std::vector<Expr> index(graph_.type(operand.node).rank(), scratch.u32(0));
-            const auto spread = [&](const AxisGroup& group, uint32_t linear) {
-                const auto parts = kernels::delinearize(scratch, scratch.u32(linear), group.dims);
-                for (size_t i = 0; i < parts.size(); ++i) index[group.axes[i]] = parts[i];
-            };
-            spread(operand.free, free);
-            spread(operand.contract, contract);
-            pull.value(operand.node, Point::at(std::move(index)));
-            return positions.empty() ? int64_t{0} : positions[0];
-        };
-        const int64_t origin = probe(0, 0);
-        return std::abs(probe(0, 1) - origin) <= std::abs(probe(1, 0) - origin);
-    }
-
     Result<kernels::Grid> contract() {
-        const NodeId dot = contraction();
-        const Operand a = operand(graph_.node(dot), 0), c = operand(graph_.node(dot), 1);
-        kernels::ContractSpec spec;
-        spec.batch = a.batch.count;
-        spec.m = a.free.count;
-        spec.n = c.free.count;
-        spec.k = a.contract.count;
-        spec.scalar = kernels::register_scalar(*storage_of(graph_.type(dot).dtype));
-        spec.a_k_contiguous = contract_axis_is_inner(a);
-        spec.b_n_contiguous = !contract_axis_is_inner(c);
-        const auto scope = [&] { pull_.new_scope(); };
-        spec.load_a = [&](Builder&, Expr batch, Expr m, Expr k) {
-            scope();
-            return load_operand(a, batch, m, k);
-        };
-        spec.load_b = [&](Builder&, Expr batch, Expr k, Expr n) {
-            scope();
-            return load_operand(c, batch, n, k);
-        };
-        spec.store = [&](Builder&, Expr batch, Expr m, Expr n, Expr sum) {
-            scope();
-            known_[*group_.find(dot)] = sum;
-            store_all(group_.stored, (batch * spec.m + m) * spec.n + n);
-            known_[*group_.find(dot)] = {};
-        };
-        flops_ = uint64_t{2} * spec.batch * spec.m * spec.n * std::max(1u, spec.k);
-        const auto shape = kernels::contract_shape(spec.batch, spec.m, spec.n, spec.k, caps_);
-        if (!shape)
-            return limit_error("[plan] more workgroups or longer loops than the device takes for " + graph_.describe(dot));
-        kernels::build_contract(b_, spec, *shape);
-        return shape->grid;
+        const NodeId product = contraction();
+        const ContractHooks hooks{pull_, [&](NodeId id) { return buffer_of(id).valid(); },
+                                  [&](Point at, Expr sum) {
+                                      known_[*group_.find(product)] = sum;
+                                      std::vector<Expr> values;
+                                      for (NodeId id : group_.stored) {
+                                          Point here = at;
+                                          here.has_index = at.has_index && graph_.type(id).dims == graph_.type(product).dims;
+                                          values.push_back(pull_.value(id, std::move(here)));
+                                      }
+                                      for (size_t i = 0; i < values.size(); ++i)
+                                          bindings_.store(buffer_of(group_.stored[i]), at.linear, values[i]);
+                                      known_[*group_.find(product)] = {};
+                                  }};
+        TRY(const EmittedContraction emitted, emit_contract(graph_, product, b_, caps_, hooks));
+        flops_ = emitted.flops;
+        return emitted.grid;
     }
 
     Result<kernels::Grid> scatter() {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "darner/plan/long_reductions.h"
 
+#include "darner/graph/build_call.h"
+#include "darner/kernels/contract.h"
 #include "darner/plan/space.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace darner::plan {
 
@@ -57,6 +60,20 @@ Value reduce_in_two_stages(Builder& b, const Graph& graph, NodeId reduction, con
         result = b.call(join, {result, rest});
     }
     return shaped(result, graph.type(reduction).dims);
+}
+
+Value contract_in_pieces(Builder& b, const Graph& graph, NodeId contraction, const std::vector<Value>& operands,
+                         const Caps& caps) {
+    const Node& node = graph.node(contraction);
+    const auto& lower = std::get<ContractLower>(node.op->lower);
+    const ContractSpace space = lower.space(*NodeCall(graph, contraction));
+    const auto count = [](const std::vector<int64_t>& extents) {
+        return std::accumulate(extents.begin(), extents.end(), uint64_t{1},
+                               [](uint64_t product, int64_t extent) { return product * static_cast<uint64_t>(extent); });
+    };
+    if (node.type.count() == 0) return {};
+    const uint64_t pieces = kernels::contract_pieces(count(space.batch), count(space.m), count(space.n), count(space.k), caps);
+    return pieces < 2 ? Value{} : lower.split(*HeldCall(b, node, operands), static_cast<int64_t>(pieces));
 }
 
 }  // namespace darner::plan

@@ -26,8 +26,7 @@ Result<void> check(const Graph& graph) {
                 fmt::format("{} is {}, which kernels do not have; cast it to a 32-bit dtype", what, to_string(node.type.dtype)));
         else if (node.type.count() > 0x7fffffff)
             reasons.push_back(what + " has more than 2^31 - 1 elements");
-        if (node.kind == NodeKind::op && node.op->is_composite())
-            reasons.push_back(what + " is composite; expand the graph first");
+        if (is_composite(node)) reasons.push_back(what + " is composite; expand the graph first");
     }
     if (reasons.empty()) return {};
     const size_t more = reasons.size() > max_listed ? reasons.size() - max_listed : 0;
@@ -82,6 +81,8 @@ Value in_other_form(Builder& builder, const Graph& graph, NodeId id, GraphCopier
     const size_t limit = std::max<size_t>(2, caps.max_storage_bindings - 1);
     if (!node.op->operands.empty() && node.op->operands.back().variadic && node.operands.size() > limit)
         return split_variadic(builder, node, copier.operands(node), limit);
+    if (std::holds_alternative<ContractLower>(node.op->lower))
+        return contract_in_pieces(builder, graph, id, copier.operands(node), caps);
     if (!std::holds_alternative<ReduceLower>(node.op->lower)) return {};
     if (graph.type(node.operands[0]).count() == 0) return builder.constant(node.type, 0);
     return reduce_in_two_stages(builder, graph, id, copier[node.operands[0]], caps);

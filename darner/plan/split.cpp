@@ -2,7 +2,7 @@
 // Each round halves every node that reaches too far; the halves that still do are halved in the next.
 #include "darner/plan/split.h"
 
-#include "darner/graph/builder.h"
+#include "darner/graph/build_call.h"
 #include "darner/plan/grouping.h"
 #include "darner/plan/space.h"
 
@@ -75,7 +75,8 @@ private:
         if (stored) return again(node, operands);
         const NodeCall call(graph_, id);
         if (std::holds_alternative<ReduceLower>(node.op->lower)) return reduction(id, operands[0]);
-        if (std::holds_alternative<ContractLower>(node.op->lower)) return contraction(node, *call, operands);
+        if (const auto* contract = std::get_if<ContractLower>(&node.op->lower))
+            return contract->halve(*HeldCall(b_, node, operands));
         if (node.op->name == "scatter_add") return scatter(node, *call, operands);
         if (node.op->name == "gather") return gather(node, *call, operands);
         return {};
@@ -122,60 +123,6 @@ private:
     }
 
     Value splat(const Value& like, int64_t value) { return b_.constant(like.type(), static_cast<double>(value)); }
-
-    // The operand as [batch, free, contracted], unless its batch axes lead and its contracted axes lie side by side.
-    std::optional<Value> canonical(const Value& v, const Axes& batch, const Axes& contract) {
-        const auto role = [&](size_t axis) {
-            const auto has = [&](const Axes& axes) {
-                return std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return *normalize_axis(a, v.rank()) == axis; });
-            };
-            return has(batch) ? 0 : has(contract) ? 2 : 1;
-        };
-        std::vector<int> runs;
-        for (size_t axis = 0; axis < v.rank(); ++axis)
-            if (extent(v, axis) > 1 && (runs.empty() || runs.back() != role(axis))) runs.push_back(role(axis));
-        if (!runs.empty() && runs[0] == 0) runs.erase(runs.begin());
-        if (runs.size() <= 1 || (runs.size() == 2 && runs[0] != 0 && runs[1] != 0)) return std::nullopt;
-        Axes perm;
-        for (int64_t axis : batch) perm.push_back(static_cast<int64_t>(*normalize_axis(axis, v.rank())));
-        for (size_t axis = 0; axis < v.rank(); ++axis)
-            if (role(axis) == 1) perm.push_back(static_cast<int64_t>(axis));
-        for (int64_t axis : contract) perm.push_back(static_cast<int64_t>(*normalize_axis(axis, v.rank())));
-        return b_.call("materialize", {b_.call("transpose", {v}, {{"perm", perm}})});
-    }
-
-    Value contraction(const Node& node, const Call& call, std::vector<Value> operands) {
-        std::vector<Axes> batch = call.integer_lists("batch"), contract = call.integer_lists("contract");
-        bool moved = false;
-        for (size_t i = 0; i < 2; ++i) {
-            const auto better = canonical(operands[i], batch[i], contract[i]);
-            if (!better) continue;
-            operands[i] = *better;
-            moved = true;
-            const auto rank = static_cast<int64_t>(better->rank()), contracted = static_cast<int64_t>(contract[i].size());
-            for (size_t k = 0; k < batch[i].size(); ++k) batch[i][k] = static_cast<int64_t>(k);
-            for (int64_t k = 0; k < contracted; ++k) contract[i][static_cast<size_t>(k)] = rank - contracted + k;
-        }
-        if (moved) return b_.call("dot", operands, std::vector<NamedAttr>{{"batch", batch}, {"contract", contract}});
-        for (size_t k = 0; k < contract[0].size(); ++k) {
-            const size_t left = *normalize_axis(contract[0][k], operands[0].rank());
-            const size_t right = *normalize_axis(contract[1][k], operands[1].rank());
-            if (extent(operands[0], left) < 2) continue;
-            const auto [a, more_a] = halves(operands[0], left);
-            const auto [c, more_c] = halves(operands[1], right);
-            const Value first = again(node, {dense(a, left), dense(c, right)});
-            const Value second = again(node, {dense(more_a, left), dense(more_c, right)});
-            return b_.call("add", {first, second});
-        }
-        return {};
-    }
-
-    // A part along an inner axis is copied: its rows would lie as far apart as those of the whole.
-    Value dense(const Value& part, size_t axis) {
-        for (size_t outer = 0; outer < axis; ++outer)
-            if (extent(part, outer) > 1) return b_.call("materialize", {part});
-        return part;
-    }
 
     Value scatter(const Node& node, const Call& call, const std::vector<Value>& operands) {
         const size_t first = call.axis("axis", call.out->rank());

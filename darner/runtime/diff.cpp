@@ -25,9 +25,8 @@ double largest(DType dtype) { return dtype == DType::f16 ? 65504 : 3.38e38; }
 // How many terms each element sums.
 double terms(const Call& call) {
     int64_t terms = 1;
-    if (std::holds_alternative<ContractLower>(call.op->lower)) {
-        for (const int64_t axis : call.integer_lists("contract")[0])
-            terms *= call.type(0).dims[*normalize_axis(axis, call.type(0).rank())].value();
+    if (const auto* contract = std::get_if<ContractLower>(&call.op->lower)) {
+        terms = contract->space(call).terms();
     } else {
         int64_t read = 0;
         for (size_t i = 0; i < call.operand_count(); ++i)

@@ -4,7 +4,7 @@
 
 #include "darner/graph/text.h"
 #include "darner/ops/ops.h"
-#include "darner/transform/build_call.h"
+#include "darner/graph/build_call.h"
 #include "darner/transform/transform.h"
 #include "darner/transform/vjp.h"
 
@@ -67,8 +67,7 @@ void check_expansion(const CaseCheck& check, const Graph& graph, const NamedTens
     const Result<Graph> expanded = expand(graph);
     if (!expanded) return check.fail("the expansion fails: " + expanded.error().text());
     for (const Node& node : expanded->nodes)
-        if (node.kind == NodeKind::op && node.op->is_composite())
-            return check.fail("the expansion leaves " + std::string(node.op->name));
+        if (is_composite(node)) return check.fail("the expansion leaves " + std::string(node.op->name));
     const auto got = evaluate(*expanded, leaves);
     if (!got) return check.fail("the expansion does not evaluate: " + got.error().text());
     if (!(got->at("y") == outputs.at("y"))) check.fail("the expansion differs from the composite");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Concrete dims in place of symbols: leaves and attributes are bound, the types of ops follow by inference.
-#include "darner/transform/build_call.h"
+#include "darner/graph/build_call.h"
 #include "darner/transform/transform.h"
 
 #include <fmt/format.h>

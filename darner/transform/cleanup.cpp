@@ -2,7 +2,7 @@
 // Cleanup: one walk over the nodes in topological order that simplifies each on its simplified operands and looks it up
 // among the equal ones before it is made, then one that drops what is dead. Linear in the size of the graph.
 #include "darner/base/hash.h"
-#include "darner/transform/build_call.h"
+#include "darner/graph/build_call.h"
 #include "darner/transform/dead_code.h"
 #include "darner/transform/simplify.h"
 #include "darner/transform/transform.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Composites become primitives. An expansion may use composites itself, so rounds repeat until none is left; how deep they
 // nest is a property of the op table, not of the graph.
-#include "darner/transform/build_call.h"
+#include "darner/graph/build_call.h"
 #include "darner/transform/transform.h"
 
 namespace darner {
@@ -9,8 +9,6 @@ namespace {
 
 // Deeper nesting than any sensible op table has: an op that expands into itself.
 constexpr int max_expansion_rounds = 32;
-
-bool is_composite(const Node& node) { return node.kind == NodeKind::op && node.op->is_composite(); }
 
 bool has_composites(const Graph& graph) {
     for (const Node& node : graph.nodes)

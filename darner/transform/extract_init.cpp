@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The `init` graph: one update for each param that has an init expression. A param that reads another one there sees that
 // one's initial value, so the order in which they are written does not count.
-#include "darner/transform/build_call.h"
+#include "darner/graph/build_call.h"
 #include "darner/transform/dead_code.h"
 #include "darner/transform/transform.h"
 

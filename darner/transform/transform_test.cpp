@@ -23,7 +23,7 @@ TEST(Expand, LeavesPrimitivesOnly) {
         b.update(w, mean(matmul(transpose(x, {1, 0}), x), {0}));
     });
     const Graph expanded = ok(expand(graph));
-    for (const Node& node : expanded.nodes) EXPECT_FALSE(node.kind == NodeKind::op && node.op->is_composite()) << node.op->name;
+    for (const Node& node : expanded.nodes) EXPECT_FALSE(is_composite(node)) << node.op->name;
     expect_same_results(expanded, graph, random_leaves(graph), 1e-12);
 }
 

@@ -7,7 +7,7 @@
 #include "darner/transform/vjp.h"
 
 #include "darner/base/fault.h"
-#include "darner/transform/build_call.h"
+#include "darner/graph/build_call.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

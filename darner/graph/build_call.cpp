@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Calls of op rules (expansions, derivatives) on a graph under construction.
-#include "darner/transform/build_call.h"
+#include "darner/graph/build_call.h"
 
 namespace darner {
 
@@ -22,7 +22,8 @@ HeldCall::HeldCall(Builder& builder, const Node& node, std::vector<Value> operan
 }
 
 Value expand_call(const HeldCall& call) {
-    const Value value = std::get<ExpandLower>(call->op->lower).expand(*call);
+    const auto* contract = std::get_if<ContractLower>(&call->op->lower);
+    const Value value = contract != nullptr ? contract->expand(*call) : std::get<ExpandLower>(call->op->lower).expand(*call);
     if (call->builder->failed()) return {};
     CHECK(value.valid() && value.builder == call->builder, "the expansion of " + std::string(call->op->name) + " gave no value");
     CHECK(value.type() == call.result_type(), "the expansion of " + std::string(call->op->name) + " gave " +
