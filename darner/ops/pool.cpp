@@ -2,8 +2,9 @@
 // Pooling over the last axes of x: max_pool, avg_pool and their adaptive forms. Composites: padding, windows as a view
 // (unfold), a reduction over each window. Forward is one kernel that reads x in place, and so is the gradient, in which each
 // element of x asks the few windows that cover it. Elements of a window that tie for the maximum share its gradient evenly.
-#include "darner/ops/compose.h"
 #include "darner/ops/families.h"
+#include "darner/ops/unfold.h"
+#include "darner/ops/views.h"
 
 #include <fmt/format.h>
 
@@ -167,46 +168,110 @@ Value adaptive_lengths(Builder& b, const PoolAxis& a) {
     return div(add(rem(mul(w, whole(a.step)), whole(a.divisor)), whole(a.step + a.divisor - 1)), whole(a.divisor));
 }
 
-// The windows of x, one axis of their elements for each pooled axis at the end; `fill` where a window has fewer.
-Value windows(const BuildCall& c, Value x, std::span<const PoolAxis> axes, double fill) {
-    Builder& b = *c.builder;
-    const size_t first = x.rank() - axes.size();
-    std::vector<int64_t> low(x.rank(), 0), high(x.rank(), 0), along, sizes;
+struct PoolWindows {
+    size_t first = 0;                // of the pooled axes of x
+    std::vector<int64_t> low, high;  // padding an axis of x
+    std::vector<int64_t> axes, sizes, lengths, inner;
     WindowOptions options;
+    bool padded = false;
+};
+
+PoolWindows windows_along(size_t rank, std::span<const PoolAxis> axes) {
+    PoolWindows w{rank - axes.size(), std::vector<int64_t>(rank, 0), std::vector<int64_t>(rank, 0)};
     for (size_t i = 0; i < axes.size(); ++i) {
-        low[first + i] = axes[i].low;
-        high[first + i] = axes[i].reach();
-        along.push_back(static_cast<int64_t>(first + i));
-        sizes.push_back(axes[i].window);
-        options.steps.push_back(axes[i].step);
-        options.dilations.push_back(axes[i].dilation);
-        options.divisors.push_back(axes[i].divisor);
+        const PoolAxis& a = axes[i];
+        w.low[w.first + i] = a.low;
+        w.high[w.first + i] = a.reach();
+        w.padded = w.padded || a.low > 0 || a.reach() > 0;
+        w.axes.push_back(static_cast<int64_t>(w.first + i));
+        w.sizes.push_back(a.window);
+        w.lengths.push_back(a.low + a.extent + a.reach());
+        w.inner.push_back(static_cast<int64_t>(rank + i));
+        w.options.steps.push_back(a.step);
+        w.options.dilations.push_back(a.dilation);
+        w.options.divisors.push_back(a.divisor);
     }
-    const bool padded = std::any_of(axes.begin(), axes.end(), [](const PoolAxis& a) { return a.low > 0 || a.reach() > 0; });
-    Value shown = unfold(padded ? pad(x, low, high, {}, fill) : x, along, sizes, options);
+    return w;
+}
+
+// Windows as long as the longest, with `fill` in place of what a shorter one does not have.
+Value shortened(Value shown, std::span<const PoolAxis> axes, const PoolWindows& along, double fill) {
     for (size_t i = 0; i < axes.size() && shown.valid(); ++i) {
         const PoolAxis& a = axes[i];
-        if (a.divisor == 1) continue;  // all windows are equally long
+        if (a.divisor == 1) continue;  // all are equally long
+        Builder& b = *shown.builder;
         const Dims dims = {a.count, a.window};
         const Value inside = lt(broadcast(count_up(b, a.window), dims, {1}), broadcast(adaptive_lengths(b, a), dims, {0}));
-        const Value mask = broadcast(inside, shown.dims(), {along[i], static_cast<int64_t>(x.rank() + i)});
-        shown = select(mask, shown, splat(shown, fill));
+        shown = select(broadcast(inside, shown.dims(), {along.axes[i], along.inner[i]}), shown, splat(shown, fill));
     }
     return shown;
 }
 
-std::vector<int64_t> window_axes(const Value& shown, size_t count) {
-    std::vector<int64_t> axes(count);
-    std::iota(axes.begin(), axes.end(), static_cast<int64_t>(shown.rank() - count));
-    return axes;
+// The windows of x, one axis of their elements for each pooled axis at the end; `fill` where a window has fewer.
+Value windows(Value x, std::span<const PoolAxis> axes, double fill) {
+    const PoolWindows along = windows_along(x.rank(), axes);
+    const Value padded = along.padded ? pad(x, along.low, along.high, {}, fill) : x;
+    return shortened(unfold(padded, along.axes, along.sizes, along.options), axes, along, fill);
+}
+
+// A value for each window shown to each of its elements.
+Value over_windows(Value v, std::span<const PoolAxis> axes) {
+    Dims dims = v.dims();
+    std::vector<int64_t> kept(dims.size());
+    std::iota(kept.begin(), kept.end(), int64_t{0});
+    for (const PoolAxis& a : axes) dims.push_back(a.window);
+    return broadcast(v, dims, kept);
+}
+
+double least_of(DType dtype) {
+    return is_float(dtype) ? -std::numeric_limits<double>::infinity() : static_cast<double>(saturate_to(dtype, -1e30));
 }
 
 Value expand_max(const BuildCall& c, std::span<const PoolAxis> axes) {
     const Value x = c.operand(0);
-    const double least =
-        is_float(x.dtype()) ? -std::numeric_limits<double>::infinity() : static_cast<double>(saturate_to(x.dtype(), -1e30));
-    const Value shown = windows(c, x, axes, least);
-    return shown.valid() ? max(shown, window_axes(shown, axes.size())) : Value{};
+    return max(windows(x, axes, least_of(x.dtype())), windows_along(x.rank(), axes).inner);
+}
+
+// Where the windows have their maximum, and how many such places each has.
+struct Hits {
+    Value at, count;
+};
+Hits hits_of(const BuildCall& c, std::span<const PoolAxis> axes) {
+    const Value x = c.operand(0), at = eq(windows(x, axes, least_of(x.dtype())), over_windows(c.value(), axes));
+    return {at, sum(cast(at, widen(x).dtype()), windows_along(x.rank(), axes).inner)};
+}
+
+// Each element of x compares itself with the maxima of the windows that cover it, so no window is stored.
+Value max_vjp(const BuildCall& c, std::span<const PoolAxis> axes, Value dy) {
+    const Value x = c.operand(0);
+    const PoolWindows along = windows_along(x.rank(), axes);
+    const Value share = over_windows(div(widen(dy), hits_of(c, axes).count), axes);
+    std::vector<int64_t> stop;
+    for (size_t i = 0; i < x.rank(); ++i) stop.push_back(along.high[i] == 0 ? slice_end : -along.high[i]);
+    const auto over_places = [&](Value v) {
+        const Value terms = fold_terms(v, along.axes, along.lengths, along.options);
+        if (!along.padded || !terms.valid()) return terms;
+        std::vector<int64_t> from = along.low, to = stop;
+        from.resize(terms.rank(), 0);
+        to.resize(terms.rank(), slice_end);
+        return slice(terms, from, to);
+    };
+    const Value parts[] = {over_places(over_windows(c.value(), axes)), over_places(shortened(share, axes, along, 0))};
+    std::vector<int64_t> places(x.rank());
+    std::iota(places.begin(), places.end(), int64_t{0});
+    const Value dx = sum_terms(parts, x.rank(), [&](std::span<const Value> part) {
+        const Value own = broadcast(x, part[0].dims(), places);
+        return select(eq(own, part[0]), part[1], splat(part[1], 0));
+    });
+    return narrow(dx, x.dtype());
+}
+
+Value max_jvp(const BuildCall& c, std::span<const PoolAxis> axes, Value tangent) {
+    if (!tangent.valid()) return {};
+    const auto [at, count] = hits_of(c, axes);
+    const Value t = windows(widen(tangent), axes, 0);
+    const Value total = sum(select(at, t, splat(t, 0)), windows_along(tangent.rank(), axes).inner);
+    return narrow(div(total, count), tangent.dtype());
 }
 
 // How many elements of each window lie in [from, to) of the padded axis, from window 0 on.
@@ -222,9 +287,9 @@ Value taken(Builder& b, const PoolAxis& a, int64_t from, int64_t to) {
 // sum / the number of elements that count. Along axes where that is the same for all windows it is a number now.
 Value expand_avg(const BuildCall& c, std::span<const PoolAxis> axes, bool include_padding) {
     Builder& b = *c.builder;
-    const Value shown = windows(c, widen(c.operand(0)), axes, 0);
-    if (!shown.valid()) return {};
-    Value y = sum(shown, window_axes(shown, axes.size()));
+    const Value x = widen(c.operand(0));
+    Value y = sum(windows(x, axes, 0), windows_along(x.rank(), axes).inner);
+    if (!y.valid()) return {};
     double same = 1;
     Value divisor;
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -259,7 +324,9 @@ constexpr OpDef defs[] = {
      .operands = x_operand,
      .attrs = max_pool_attrs,
      .infer = infer_pool<Accept::numbers>,
-     .grad = ByExpansion{},
+     .grad =
+         CustomGrad{[](const BuildCall& c, size_t, Value dy) { return max_vjp(c, pool_axes(c), dy); },
+                    [](const BuildCall& c, std::span<const Value> tangents) { return max_jvp(c, pool_axes(c), tangents[0]); }},
      .batch = Batch::by_expansion,
      .lower = ExpandLower{[](const BuildCall& c) { return expand_max(c, pool_axes(c)); }},
      .onnx = "MaxPool"},
@@ -279,7 +346,9 @@ constexpr OpDef defs[] = {
      .operands = x_operand,
      .attrs = adaptive_attrs,
      .infer = infer_adaptive<Accept::numbers>,
-     .grad = ByExpansion{},
+     .grad = CustomGrad{
+         [](const BuildCall& c, size_t, Value dy) { return max_vjp(c, adaptive_axes(c), dy); },
+         [](const BuildCall& c, std::span<const Value> tangents) { return max_jvp(c, adaptive_axes(c), tangents[0]); }},
      .batch = Batch::by_expansion,
      .lower = ExpandLower{[](const BuildCall& c) { return expand_max(c, adaptive_axes(c)); }}},
     {.name = "adaptive_avg_pool",

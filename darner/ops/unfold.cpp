@@ -4,14 +4,15 @@
 //
 // Along one axis window w starts at floor(w step / divisor) and its element t is `dilation * t` further on. A divisor other than
 // 1 makes windows that are spread evenly over an extent that their number does not divide: adaptive pooling.
-#include "darner/ops/compose.h"
+#include "darner/ops/unfold.h"
+
 #include "darner/ops/families.h"
 #include "darner/ops/registers.h"
+#include "darner/ops/views.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace darner {
 namespace {
@@ -265,9 +266,12 @@ Value fold_terms_back(const BuildCall& c, size_t, Value dy) {
     Builder& b = *c.builder;
     const auto all = fold_windows(c);
     const auto count = static_cast<int64_t>(all.size()), outer = static_cast<int64_t>(outer_rank(c));
-    std::vector<int64_t> sizes, terms;
-    for (const Windows& w : all) sizes.push_back(w.size);
-    Value shown = unfold(dy, c.integers("axes"), sizes, options_of(c));  // [.., windows, .., terms, .., sizes, ..]
+    std::vector<int64_t> axes, sizes, terms;
+    for (const Windows& w : all) {
+        axes.push_back(static_cast<int64_t>(w.axis));
+        sizes.push_back(w.size);
+    }
+    Value shown = unfold(dy, axes, sizes, options_of(c));  // [.., windows, .., terms, .., sizes, ..]
     for (int64_t i = 0; i < count; ++i) {
         const Windows& w = all[static_cast<size_t>(i)];
         const Type type = i32({w.count(), w.terms(), w.size});
@@ -285,35 +289,8 @@ Value fold_terms_back(const BuildCall& c, size_t, Value dy) {
 }
 
 Value expand_fold(const BuildCall& c) {
-    const Value y = widen(c.operand(0));
-    const Value terms = c.builder->call("fold_terms", {y},
-                                        {{"axes", c.integers("axes")},
-                                         {"lengths", c.integers("lengths")},
-                                         {"steps", c.integers("steps")},
-                                         {"dilations", c.integers("dilations")},
-                                         {"divisors", c.integers("divisors")}});
-    if (!terms.valid()) return {};
-    const size_t outer = outer_rank(c);
-    std::vector<int64_t> inner, start(terms.rank(), 0), stop;
-    int64_t count = 1;
-    for (const Dim& d : terms.dims()) stop.push_back(d.is_constant() ? d.value() : std::numeric_limits<int64_t>::max());
-    for (size_t i = outer; i < terms.rank(); ++i) {
-        inner.push_back(static_cast<int64_t>(i));
-        count *= terms.dims()[i].value();
-    }
-    if (count > max_inline_terms) return narrow(sum(terms, inner), c.out->dtype);
-    Value total;
-    for (int64_t n = 0; n < count; ++n) {
-        int64_t rest = n;
-        for (size_t i = terms.rank(); i-- > outer;) {
-            start[i] = rest % terms.dims()[i].value();
-            stop[i] = start[i] + 1;
-            rest /= terms.dims()[i].value();
-        }
-        const Value term = reshape(slice(terms, start, stop), c.out->dims);
-        total = total.valid() ? add(total, term) : term;
-    }
-    return narrow(total, c.out->dtype);
+    const Value terms = fold_terms(widen(c.operand(0)), c.integers("axes"), c.integers("lengths"), options_of(c));
+    return narrow(sum_terms({&terms, 1}, outer_rank(c), [](std::span<const Value> parts) { return parts[0]; }), c.out->dtype);
 }
 
 constexpr OpDef defs[] = {
@@ -354,5 +331,41 @@ constexpr OpDef defs[] = {
 }  // namespace
 
 std::span<const OpDef> unfold_ops() { return defs; }
+
+Value fold_terms(Value y, std::vector<int64_t> axes, std::vector<int64_t> lengths, const WindowOptions& options) {
+    if (!y.valid()) return {};
+    return y.builder->call("fold_terms", {y},
+                           {{"axes", axes},
+                            {"lengths", lengths},
+                            {"steps", options.steps},
+                            {"dilations", options.dilations},
+                            {"divisors", options.divisors}});
+}
+
+Value sum_terms(std::span<const Value> parts, size_t outer, const std::function<Value(std::span<const Value>)>& term) {
+    if (!parts[0].valid()) return {};
+    const Dims dims = parts[0].dims(), places(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(outer));
+    std::vector<int64_t> inner, start(dims.size(), 0), stop(dims.size(), slice_end);
+    int64_t count = 1;
+    for (size_t i = outer; i < dims.size(); ++i) {
+        inner.push_back(static_cast<int64_t>(i));
+        count *= dims[i].value();
+    }
+    if (count > max_inline_terms) return sum(term(parts), inner);
+    Value total;
+    for (int64_t n = 0; n < count; ++n) {
+        int64_t rest = n;
+        for (size_t i = dims.size(); i-- > outer;) {
+            start[i] = rest % dims[i].value();
+            stop[i] = start[i] + 1;
+            rest /= dims[i].value();
+        }
+        std::vector<Value> picked;
+        for (const Value& part : parts) picked.push_back(reshape(slice(part, start, stop), places));
+        const Value next = term(picked);
+        total = total.valid() ? add(total, next) : next;
+    }
+    return total;
+}
 
 }  // namespace darner
