@@ -21,6 +21,12 @@ struct LinearOptions {
     bool bias = true;
     double stddev = 0;  // of a normal start for `weight` with a bias of zeros; 0: PyTorch's uniform start
 };
+struct ConvOptions {
+    std::string name = {};
+    bool bias = true;
+    ConvGeometry geometry = {};
+    std::vector<int64_t> output_padding = {};  // of conv_transpose
+};
 struct EmbeddingOptions {
     std::string name = {};
     DType dtype = DType::f32;
@@ -35,6 +41,13 @@ struct RmsNormOptions {
 // y = x W^T + b over the last axis of x, with W `weight` [out_features, in_features] and b `bias` [out_features], both
 // uniform in +-1/sqrt(in_features) at the start.
 Value linear(Value x, int64_t out_features, LinearOptions options = {}, Where where = Where::here());
+
+// conv of x [N, C, ..] with a `weight` [out_channels, C / groups, kernel..] and a `bias` [out_channels], both uniform in
+// +-1/sqrt(C / groups * the kernel's taps) at the start.
+Value conv(Value x, int64_t out_channels, std::vector<int64_t> kernel, ConvOptions options = {}, Where where = Where::here());
+// conv_transpose with a `weight` [C, out_channels / groups, kernel..]; its start counts out_channels / groups, as PyTorch does.
+Value conv_transpose(Value x, int64_t out_channels, std::vector<int64_t> kernel, ConvOptions options = {},
+                     Where where = Where::here());
 
 // Rows of `weight` [count, features] by index (i32 or u32), normal at the start; the table itself is what tied output layers
 // read.
@@ -58,6 +71,8 @@ struct Layer {
 };
 
 Layer linear(int64_t out_features, LinearOptions options = {}, Where where = Where::here());
+Layer conv(int64_t out_channels, std::vector<int64_t> kernel, ConvOptions options = {}, Where where = Where::here());
+Layer conv_transpose(int64_t out_channels, std::vector<int64_t> kernel, ConvOptions options = {}, Where where = Where::here());
 Layer rms_norm(RmsNormOptions options, Where where = Where::here());
 Layer relu(Where where = Where::here());
 Layer sigmoid(Where where = Where::here());
