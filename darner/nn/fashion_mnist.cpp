@@ -53,7 +53,6 @@ Value logits(const Classifier& network, Value inputs, const LabelledImages& imag
     if (network.model == "mlp") return mlp(inputs, network.hidden, fashion_mnist_classes, nowhere);
     const Value pixels = reshape(inputs, {-1, 1, images.extents[0], images.extents[1]}, nowhere);
     return cnn(pixels, network.hidden, fashion_mnist_classes, nowhere);
-};
 }
 
 Result<Graph> eval_graph(const Classifier& network, const LabelledImages& test) {

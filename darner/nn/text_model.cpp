@@ -166,6 +166,7 @@ Result<TextNetwork> parse_text_network(const std::string& json) {
 }
 
 Result<TextSplit> split_text(int64_t characters, uint32_t context) {
+    if (context < 1) return invalid("[text] the context is 0, expected 1 or more");
     const int64_t window = int64_t{context} + 1;
     TextSplit split;
     split.held_out = std::max(std::min(characters / 10, most_held_out), window);
@@ -180,9 +181,9 @@ Result<TextSplit> split_text(int64_t characters, uint32_t context) {
 }
 
 Result<Module> text_module(const TextSettings& settings, const TextSet& text, const SampleOptions& sample) {
-    if (settings.batch < 1 || settings.context < 1 || settings.report_every < 1)
-        return invalid(fmt::format("[train] batch {}, context {}, report-every {}: expected 1 or more of each", settings.batch,
-                                   settings.context, settings.report_every));
+    if (settings.batch < 1 || settings.report_every < 1)
+        return invalid(fmt::format("[train] batch {}, report-every {}: expected 1 or more of each", settings.batch,
+                                   settings.report_every));
     TRY(check_sample(sample));
     TRY(const TextSplit split, split_text(text.count(), settings.context));
     const TextNetwork network = network_of(settings, text);

@@ -81,6 +81,7 @@ TEST(Text, SplitsHoldOutTheEnd) {
     EXPECT_EQ(ok(split_text(10, 4)).windows, 1);
     EXPECT_THAT(split_text(9, 4).error().text(), HasSubstr("9 characters are too few: a context of 4 needs 5 to train on"));
     EXPECT_FALSE(split_text(0, 1));
+    EXPECT_THAT(split_text(100, 0).error().text(), HasSubstr("the context is 0"));
 }
 
 TEST(TextNetwork, DescribesItself) {
