@@ -62,6 +62,7 @@ public:
         const Type empty;
         const Type& x = types.empty() || types[0] == nullptr ? empty : *types[0];
         windowed_ = static_cast<size_t>(1 + random_.below(static_cast<int64_t>(std::clamp<size_t>(x.rank(), 1, 3))));
+        if (op.find_attr("groups") != nullptr && x.rank() > 2 && types[1] != nullptr) return conv_attrs(op, x, *types[1]);
         for (const AttrDef& def : op.attrs) {
             if (def.name == "stream" || (!def.default_text.empty() && random_.one_in(3))) continue;
             attrs.emplace_back(def.name, value(def, op, x, types));
@@ -71,6 +72,25 @@ public:
     }
 
 private:
+    // Small numbers for each spatial axis, and groups that the weights may have been made for.
+    std::vector<NamedAttr> conv_attrs(const OpDef& op, const Type& x, const Type& w) {
+        std::vector<NamedAttr> attrs;
+        const auto each = [&](std::string_view name, size_t per_axis, int64_t low, int64_t count) {
+            if (op.find_attr(name) == nullptr || random_.one_in(3)) return;
+            std::vector<int64_t> list((x.rank() - 2) * per_axis);
+            for (int64_t& entry : list) entry = low + random_.below(count);
+            attrs.emplace_back(name, list);
+        };
+        each("strides", 1, 1, 3);
+        each("dilation", 1, 1, 3);
+        each("padding", 2, -1, 4);
+        each("output_padding", 1, 0, 2);
+        const int64_t channels = x.dims[1].value(), depth = w.dims[1].value();
+        const bool grouped = op.find_attr("output_padding") != nullptr ? random_.one_in(2) : depth < channels;
+        if (grouped && channels > 0) attrs.emplace_back("groups", channels);
+        return attrs;
+    }
+
     AttrValue value(const AttrDef& def, const OpDef& op, const Type& x, std::span<const Type* const> types) {
         const auto rank = static_cast<int64_t>(x.rank());
         switch (def.kind) {
@@ -342,8 +362,32 @@ private:
         return indices;
     }
 
+    // Weights for a convolution of x, with all channels in one group or each in its own: the first elements of some value.
+    Value weights_for(Value x) {
+        const int64_t channels = x.dims()[1].value();
+        Dims dims = {channels, 1};
+        if (random_.one_in(2)) dims = {1 + random_.below(3), channels};
+        if (random_.one_in(3)) std::swap(dims[0], dims[1]);
+        for (size_t axis = 2; axis < x.rank(); ++axis) dims.emplace_back(1 + random_.below(3));
+        const int64_t count = Type{x.dtype(), dims}.count();
+        std::vector<Value> fitting;
+        for (const Value& v : pool_)
+            if (v.dtype() == x.dtype() && v.type().count() >= count) fitting.push_back(v);
+        if (fitting.empty()) return x;
+        const Value from = random_.pick(fitting);
+        return reshape(slice(reshape(from, {from.type().count()}), {0}, {count}), dims);
+    }
+
     std::vector<Value> draw_operands(const OpDef& op, bool of_any_dtype) {
         std::vector<Value> operands;
+        if (op.find_attr("groups") != nullptr) {
+            const Value x = any_value(false);
+            if (x.rank() > 2 && is_float(x.dtype())) {
+                operands = {x, weights_for(x), random_.one_in(2) ? beside(x) : Value{}};
+                evaluate_new();
+                return operands;
+            }
+        }
         for (const OperandDef& def : op.operands) {
             const int64_t repeats = def.variadic ? 1 + random_.below(3) : 1;
             for (int64_t i = 0; i < repeats; ++i) {

@@ -115,6 +115,55 @@ inline constexpr PlanCase plan_cases[] = {
         r = input f32[65,10]
         output y = add(relu(linear(x, w, b)), r)
     })"},
+    {"conv", R"(graph g {
+        x = input f32[2,5,9,8]
+        w = input f32[6,5,3,3]
+        b = input f32[6]
+        r = input f32[2,6,9,8]
+        output y = relu(add(conv(x, w, b, padding=[1,1,1,1]), r))
+        output s = conv(x, w, strides=[2,3], padding=[1,0,2,1])
+        output d = conv(x, w, dilation=[2,1], padding=[3,2,-1,0])
+        output p = conv(tanh(x), reshape(slice(w, start=[0,0,1,1], stop=[6,5,2,2]), shape=[6,5,1,1]))
+    })"},
+    {"conv_groups", R"(graph g {
+        x = input f32[3,6,7,10]
+        w = input f32[4,3,3,2]
+        k = input f32[6,1,3,3]
+        v = input f32[12,1,2,3]
+        output y = conv(x, w, groups=2, strides=[2,1])
+        output z = mul(conv(x, k, groups=6, padding=[1,1,1,1]), 2)
+        output m = conv(x, v, groups=6, strides=[1,2], padding=[0,1,1,0])
+    })"},
+    {"conv_ranks", R"(graph g {
+        x = input f32[2,3,40]
+        w = input f32[4,3,5]
+        v = input f32[1,2,4,5,6]
+        k = input f32[3,2,2,3,3]
+        output y = conv(x, w, padding=[2,2])
+        output z = conv(v, k, strides=[1,2,2], padding=[1,0,1,1,0,1])
+        output n = conv(slice(x, start=[0,0,0], stop=[2,3,0]), w, padding=[2,3])
+    })"},
+    {"conv_transposed", R"(graph g {
+        x = input f32[2,4,5,6]
+        w = input f32[4,3,3,3]
+        k = input f32[4,2,2,2]
+        b = input f32[3]
+        output y = conv_transpose(x, w, b, strides=[2,2], padding=[1,1,1,1], output_padding=[1,0])
+        output z = conv_transpose(x, k, strides=[2,2])
+        output u = conv_transpose(x, k, strides=[3,2], dilation=[2,3], groups=2)
+    })"},
+    {"conv_weight_gradient", R"(graph g {
+        x = input f32[5,3,12,12]
+        dy = input f32[5,4,12,12]
+        xt = transpose(x, perm=[1,0,2,3])
+        output dw = transpose(conv(xt, transpose(dy, perm=[1,0,2,3]), padding=[1,1,1,1]), perm=[1,0,2,3])
+    })"},
+    {"packed_conv", R"(graph g {
+        x = input f16[2,3,6,7]
+        w = input f16[5,3,3,3]
+        b = input f16[5]
+        output y = conv(x, w, b, padding=[1,0,0,1])
+    })"},
     {"gather_scatter", R"(graph g {
         table = input f32[11,5]
         i = input i32[4,3]

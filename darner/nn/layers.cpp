@@ -36,44 +36,46 @@ std::vector<int64_t> spatial_axes(std::string_view layer, Value x, Where where) 
                                             to_string(x.type())),
                                 source(where)));
     return axes;
-    struct ConvParams {
-        Value weight, bias;
+}
+
+struct ConvParams {
+    Value weight, bias;
+};
+
+// `rows` and `depth` of the weight: out_channels and C / groups, or for the transpose C and out_channels / groups.
+ConvParams conv_params(Builder& b, DType dtype, int64_t rows, int64_t depth, int64_t out_channels,
+                       const std::vector<int64_t>& kernel, const ConvOptions& options, Where where) {
+    Dims dims = {rows, depth};
+    dims.insert(dims.end(), kernel.begin(), kernel.end());
+    double terms = static_cast<double>(depth);
+    for (const int64_t taps : kernel) terms *= static_cast<double>(taps);
+    const auto param = [&](std::string_view name, Dims of) {
+        const Type type{dtype, std::move(of)};
+        const Value init = uniform_init(b, type, terms > 0 ? 1 / std::sqrt(terms) : 0, where);
+        return b.param(param_name(options.name, name), type, {.init = init}, where);
     };
+    return {param("weight", std::move(dims)), options.bias ? param("bias", {out_channels}) : Value{}};
+}
 
-    // `rows` and `depth` of the weight: out_channels and C / groups, or for the transpose C and out_channels / groups.
-    ConvParams conv_params(Builder & b, DType dtype, int64_t rows, int64_t depth, int64_t out_channels,
-                           const std::vector<int64_t>& kernel, const ConvOptions& options, Where where) {
-        Dims dims = {rows, depth};
-        dims.insert(dims.end(), kernel.begin(), kernel.end());
-        double terms = static_cast<double>(depth);
-        for (const int64_t taps : kernel) terms *= static_cast<double>(taps);
-        const auto param = [&](std::string_view name, Dims of) {
-            const Type type{dtype, std::move(of)};
-            const Value init = uniform_init(b, type, terms > 0 ? 1 / std::sqrt(terms) : 0, where);
-            return b.param(param_name(options.name, name), type, {.init = init}, where);
-        };
-        return {param("weight", std::move(dims)), options.bias ? param("bias", {out_channels}) : Value{}};
-    }
-
-    // The channels of x [N, C, ..]; an error, and nothing, where they, `out_channels` and the kernel do not make a convolution.
-    std::optional<int64_t> conv_channels(std::string_view layer, Value x, int64_t out_channels,
-                                         const std::vector<int64_t>& kernel, const ConvOptions& options, Where where) {
-        if (!x.valid() || x.builder->failed()) return std::nullopt;
-        const auto fail = [&](std::string message) {
-            x.builder->fail(invalid(fmt::format("[{}] {}", layer, message), source(where)));
-            return std::nullopt;
-        };
-        if (!is_float(x.dtype()) || x.rank() < 3 || !x.dims()[1].is_constant())
-            return fail(
-                fmt::format("got {}, expected floats [N, C, ..] with known C and a spatial axis or more", to_string(x.type())));
-        const int64_t channels = x.dims()[1].value(), groups = options.geometry.groups;
-        if (groups < 1 || channels % groups != 0 || out_channels < 0 || out_channels % groups != 0)
-            return fail(fmt::format("{} channels to {} do not part into {} groups", channels, out_channels, groups));
-        if (kernel.size() + 2 != x.rank() || std::any_of(kernel.begin(), kernel.end(), [](int64_t taps) { return taps < 1; }))
-            return fail(fmt::format("got a kernel of [{}], expected a size of at least 1 for each spatial axis of {}",
-                                    fmt::join(kernel, ","), to_string(x.type())));
-        return channels;
-    }
+// The channels of x [N, C, ..]; an error, and nothing, where they, `out_channels` and the kernel do not make a convolution.
+std::optional<int64_t> conv_channels(std::string_view layer, Value x, int64_t out_channels, const std::vector<int64_t>& kernel,
+                                     const ConvOptions& options, Where where) {
+    if (!x.valid() || x.builder->failed()) return std::nullopt;
+    const auto fail = [&](std::string message) {
+        x.builder->fail(invalid(fmt::format("[{}] {}", layer, message), source(where)));
+        return std::nullopt;
+    };
+    if (!is_float(x.dtype()) || x.rank() < 3 || !x.dims()[1].is_constant())
+        return fail(
+            fmt::format("got {}, expected floats [N, C, ..] with known C and a spatial axis or more", to_string(x.type())));
+    const int64_t channels = x.dims()[1].value(), groups = options.geometry.groups;
+    if (groups < 1 || channels % groups != 0 || out_channels < 0 || out_channels % groups != 0)
+        return fail(fmt::format("{} channels to {} do not part into {} groups", channels, out_channels, groups));
+    if (kernel.size() + 2 != x.rank() || std::any_of(kernel.begin(), kernel.end(), [](int64_t taps) { return taps < 1; }))
+        return fail(fmt::format("got a kernel of [{}], expected a size of at least 1 for each spatial axis of {}",
+                                fmt::join(kernel, ","), to_string(x.type())));
+    return channels;
+}
 
 }  // namespace
 

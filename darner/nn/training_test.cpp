@@ -56,6 +56,38 @@ TEST(Layers, LinearStartsUniform) {
     EXPECT_NE(session.read("fc.weight").real[0], session.read("fc.bias").real[0]) << "weight and bias share a stream";
 }
 
+TEST(Layers, ConvolutionsAreNamedAndStartAsPyTorchs) {
+    Builder b;
+    const Sequential net{conv(6, {3, 3}, {.geometry = {.strides = {2, 2}, .padding = {1, 1, 1, 1}, .groups = 2}}), relu(),
+                         conv_transpose(500, {2, 2}, {.name = "up", .bias = false})};
+    const Value y = net(b.input("x", f32({2, 4, 8, 8})));
+    EXPECT_EQ(y.type(), f32({2, 500, 5, 5}));
+    ReferenceSession session(ok(training_step(sum(y), sgd())), 5);
+    EXPECT_EQ(session.read("0.weight").dims, (std::vector<int64_t>{6, 2, 3, 3}));
+    EXPECT_EQ(session.read("0.bias").dims, std::vector<int64_t>{6});
+    EXPECT_EQ(session.read("2.up.weight").dims, (std::vector<int64_t>{6, 500, 2, 2}));
+    // 1 / sqrt(2 * 9) and 1 / sqrt(500 * 4).
+    for (const auto& [name, bound] : {std::pair{"0.weight", 0.2357}, {"2.up.weight", 0.02236}}) {
+        double largest = 0;
+        for (const double v : session.read(name).real) largest = std::max(largest, std::fabs(v));
+        EXPECT_LE(largest, bound) << name;
+        EXPECT_GE(largest, 0.9 * bound) << name;
+    }
+}
+
+TEST(Layers, ConvolutionErrors) {
+    const auto error_of = [](Type type, int64_t out, std::vector<int64_t> kernel, int64_t groups) {
+        Builder b;
+        b.output("y",
+                 conv(b.input("x", std::move(type)), out, std::move(kernel), {.geometry = {.groups = groups}}, {"net.cpp", 3}));
+        return b.finish().error().text();
+    };
+    EXPECT_THAT(error_of(f32({2, 3}), 4, {}, 1), HasSubstr("net.cpp:3: [conv] got f32[2,3]"));
+    EXPECT_THAT(error_of(f32({2, 3, 4}), 4, {3}, 2), HasSubstr("3 channels to 4 do not part into 2 groups"));
+    EXPECT_THAT(error_of(f32({2, 3, 4}), -1, {3}, 1), HasSubstr("3 channels to -1"));
+    EXPECT_THAT(error_of(f32({2, 3, 4}), 4, {3, 3}, 1), HasSubstr("got a kernel of [3,3]"));
+}
+
 TEST(Layers, SeedDecides) {
     const auto weights = [](uint64_t seed) {
         Builder b;

@@ -209,7 +209,9 @@ Value split_dot(const BuildCall& c, int64_t pieces) {
     for (size_t i = 1; i < axes.contract_a.size(); ++i)
         if (extent(i) > extent(longest)) longest = i;
     if (axes.contract_a.empty() || extent(longest) < pieces) return {};
-    const int64_t all = extent(longest), length = all / pieces, whole = length * pieces;
+    const int64_t all = extent(longest);
+    pieces = even_pieces(all, pieces);
+    const int64_t length = all / pieces, whole = length * pieces;
     const size_t at[] = {axes.contract_a[longest], axes.contract_b[longest]};
     const auto apart = [&](size_t operand) {
         const Value v = whole == all ? c.operand(operand) : part_of(c.operand(operand), at[operand], 0, whole);

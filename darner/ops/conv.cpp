@@ -6,6 +6,7 @@
 
 #include "darner/kir/builder.h"
 #include "darner/ops/compose.h"
+#include "darner/ops/contract.h"
 #include "darner/ops/families.h"
 #include "darner/ops/views.h"
 
@@ -345,6 +346,7 @@ Value split_conv(const BuildCall& c, int64_t pieces) {
     const Value x = c.operand(0), w = c.operand(1);
     const int64_t groups = c.integer("groups"), channels = c.type(1).dims[1].value();
     if (channels >= pieces) {
+        pieces = even_pieces(channels, pieces);
         const int64_t length = channels / pieces, whole = length * pieces;
         if (whole == channels) return sum_of_groups(c, x, w, pieces);
         const Value most = sum_of_groups(c, channels_of(x, groups, 0, whole), channels_of(w, 1, 0, whole), pieces);
