@@ -68,6 +68,7 @@ public:
             attrs.emplace_back(def.name, value(def, op, x, types));
         }
         if (op.find_attr("shape") != nullptr && op.find_attr("axes") != nullptr) spread_axes(attrs, x);
+        if (op.find_attr("lengths") != nullptr) fold_axes(attrs, x);
         return attrs;
     }
 
@@ -207,6 +208,22 @@ private:
         std::erase_if(attrs, [](const NamedAttr& attr) { return attr.first == "shape" || attr.first == "axes"; });
         attrs.emplace_back("shape", std::move(shape));
         attrs.emplace_back("axes", std::move(axes));
+    }
+
+    // Axes of a fold, and the lengths that the windows along them reach over.
+    void fold_axes(std::vector<NamedAttr>& attrs, const Type& x) {
+        const size_t count = std::min(windowed_, x.rank() / 2), outer = x.rank() - count;
+        std::vector<int64_t> axes(outer), steps(count), dilations(count), lengths(count);
+        std::iota(axes.begin(), axes.end(), 0);
+        random_.shuffle(axes);
+        axes.resize(count);
+        for (size_t i = 0; i < count; ++i) {
+            const int64_t windows = x.dims[static_cast<size_t>(axes[i])].value(), size = x.dims[outer + i].value();
+            steps[i] = 1 + random_.below(3);
+            dilations[i] = 1 + random_.below(2);
+            lengths[i] = std::max<int64_t>(0, (windows - 1) * steps[i] + (size - 1) * dilations[i] + 1);
+        }
+        attrs = {{"axes", axes}, {"lengths", lengths}, {"steps", steps}, {"dilations", dilations}};
     }
 
     size_t windowed_ = 1;  // axes of windows in this call

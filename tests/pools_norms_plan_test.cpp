@@ -48,19 +48,19 @@ constexpr const char* norm_leaves = "x = input f32[8,16,6,7]\n w = input f32[16]
 constexpr PlanCount norms[] = {
     {"x = input f32[64,96]\n w = input f32[96]\n b = input f32[96]", "layer_norm(x, w, b)", 1, 2},
     {"x = input f32[64,96]", "layer_norm(x)", 1, 1},
-    {"x = input f32[1,96]\n w = input f32[96]\n b = input f32[96]", "layer_norm(x, w, b)", 1, 1},
     {"x = input f32[3,20000]", "layer_norm(x)", 1, 1},
     {norm_leaves, "group_norm(x, w, b, groups=4)", 1, 2},
     {norm_leaves, "instance_norm(x, w, b)", 1, 2},
     {norm_leaves, "batch_norm(x, w, b)", 1, 1},
-    {norm_leaves, "batch_norm(x, w, b, mul(w, 0.5), mul(b, b))", 1, 2},
+    {norm_leaves, "batch_norm(x, w, b, mul(w, 0.5), mul(b, b))", 1, 1},
 };
 
 TEST(NormPlan, IsAsFewKernelsAsItsSumsAllow) {
     for (const PlanCount& c : norms) {
         SCOPED_TRACE(c.call);
         const Graph graph = graph_of(c.leaves, c.call);
-        EXPECT_EQ(program_of(graph).reports[0].dispatches, c.forward);
+        const Program forward = program_of(graph);
+        EXPECT_EQ(forward.reports[0].dispatches, c.forward) << to_text(forward);
         const Program gradients = program_of(gradients_of(graph));
         EXPECT_EQ(gradients.reports[0].dispatches, c.with_gradients) << to_text(gradients);
     }
@@ -150,13 +150,14 @@ TEST(Norms, AreRightAtEveryScaleFarFromZeroAndForRowsOfAnyLength) {
             SCOPED_TRACE(fmt::format("{}\n{} at {} + {} normal", c.leaves, c.call, v.offset, v.scale));
             NamedTensors leaves = random_leaves(graph, 5);
             for (double& x : leaves["x"].real) x = round_to(DType::f32, v.offset + v.scale * x);
-            // dx is what is left of terms of this size.
+            // dx is what is left of terms of this size; dw and db are sums whose terms cancel as those of a random walk do.
             double largest_dy = 0, largest_scale = 0;
             for (const double d : leaves["d_y"].real) largest_dy = std::max(largest_dy, std::abs(d));
             for (const double w : leaves["w"].real) largest_scale = std::max(largest_scale, std::abs(w));
             const bool single = graph.type(graph.find_input("x")->node).count() <= 6;
             const double inverse = single ? 1 / std::sqrt(1e-5) : 1 / std::sqrt(v.scale * v.scale + 1e-5);
-            const Tolerance tolerance{.largest = {{"d_x", largest_dy * largest_scale * inverse}}};
+            const double walk = 4 * largest_dy * std::sqrt(static_cast<double>(leaves["x"].count()));
+            const Tolerance tolerance{.largest = {{"d_x", largest_dy * largest_scale * inverse}, {"d_w", walk}, {"d_b", walk}}};
             for (const DeviceCase& on : main_device_cases()) EXPECT_EQ(compare(graph, leaves, on, tolerance), "");
         }
     }

@@ -43,6 +43,17 @@ struct PoolAxis {
 
     int64_t span() const { return (window - 1) * dilation + 1; }
     int64_t start(int64_t w) const { return w * step / divisor; }
+    // Elements of a window, where windows are not all equally long.
+    int64_t length(int64_t w) const { return (w * step % divisor + step + divisor - 1) / divisor; }
+    // Elements of a window that an average divides by; 1 for none.
+    int64_t elements(int64_t w, bool include_padding) const {
+        if (divisor > 1) return length(w);
+        const auto before = [&](int64_t end) {
+            return std::clamp<int64_t>((end - start(w) + dilation - 1) / dilation, 0, window);
+        };
+        const int64_t from = include_padding ? 0 : low, to = low + extent + (include_padding ? high : 0);
+        return std::max<int64_t>(1, before(to) - before(from));
+    }
     // Padding up to the end of the last window, which with ceil_mode may be more than `high` and else may be less.
     int64_t reach() const { return std::max<int64_t>(0, start(count - 1) + span() - low - extent); }
 };
@@ -157,17 +168,6 @@ std::vector<int64_t> extents_of(const Call& c, size_t count) {
     return extents;
 }
 
-// Integers 0, 1, .. and arithmetic with numbers known now; all in i32.
-Value count_up(Builder& b, int64_t count) { return b.iota(i32({count}), 0); }
-Value bounded(Value v, int64_t most) { return minimum(maximum(v, splat(v, 0)), splat(v, static_cast<double>(most))); }
-
-// Elements in each window of an adaptive axis: ceil((w n mod m + n) / m).
-Value adaptive_lengths(Builder& b, const PoolAxis& a) {
-    const Value w = count_up(b, a.count);
-    const auto whole = [&](int64_t n) { return splat(w, static_cast<double>(n)); };
-    return div(add(rem(mul(w, whole(a.step)), whole(a.divisor)), whole(a.step + a.divisor - 1)), whole(a.divisor));
-}
-
 struct PoolWindows {
     size_t first = 0;                // of the pooled axes of x
     std::vector<int64_t> low, high;  // padding an axis of x
@@ -199,10 +199,11 @@ Value shortened(Value shown, std::span<const PoolAxis> axes, const PoolWindows& 
     for (size_t i = 0; i < axes.size() && shown.valid(); ++i) {
         const PoolAxis& a = axes[i];
         if (a.divisor == 1) continue;  // all are equally long
-        Builder& b = *shown.builder;
-        const Dims dims = {a.count, a.window};
-        const Value inside = lt(broadcast(count_up(b, a.window), dims, {1}), broadcast(adaptive_lengths(b, a), dims, {0}));
-        shown = select(broadcast(inside, shown.dims(), {along.axes[i], along.inner[i]}), shown, splat(shown, fill));
+        Tensor inside = Tensor::zeros(DType::boolean, {a.count, a.window});
+        for (int64_t w = 0; w < a.count; ++w)
+            for (int64_t t = 0; t < a.length(w); ++t) inside.integer[w * a.window + t] = 1;
+        const Value mask = shown.builder->constant(std::move(inside));
+        shown = select(broadcast(mask, shown.dims(), {along.axes[i], along.inner[i]}), shown, splat(shown, fill));
     }
     return shown;
 }
@@ -274,44 +275,23 @@ Value max_jvp(const BuildCall& c, std::span<const PoolAxis> axes, Value tangent)
     return narrow(div(total, count), tangent.dtype());
 }
 
-// How many elements of each window lie in [from, to) of the padded axis, from window 0 on.
-Value taken(Builder& b, const PoolAxis& a, int64_t from, int64_t to) {
-    const Value w = count_up(b, a.count), start = mul(w, splat(w, static_cast<double>(a.step)));
-    const auto below = [&](int64_t end) {
-        const Value rest = sub(splat(start, static_cast<double>(end + a.dilation - 1)), start);
-        return bounded(div(rest, splat(start, static_cast<double>(a.dilation))), a.window);
-    };
-    return from == 0 ? below(to) : sub(below(to), below(from));
-}
-
 // sum / the number of elements that count. Along axes where that is the same for all windows it is a number now.
 Value expand_avg(const BuildCall& c, std::span<const PoolAxis> axes, bool include_padding) {
-    Builder& b = *c.builder;
     const Value x = widen(c.operand(0));
     Value y = sum(windows(x, axes, 0), windows_along(x.rank(), axes).inner);
-    if (!y.valid()) return {};
     double same = 1;
-    Value divisor;
-    for (size_t i = 0; i < axes.size(); ++i) {
+    for (size_t i = 0; i < axes.size() && y.valid(); ++i) {
         const PoolAxis& a = axes[i];
-        const int64_t from = include_padding ? 0 : a.low, to = a.low + a.extent + (include_padding ? a.high : 0);
-        Value count;
-        if (a.divisor > 1) {
-            count = adaptive_lengths(b, a);
-        } else if (from > 0 || a.start(a.count - 1) + a.span() > to) {
-            count = taken(b, a, from, to);
-        } else {
-            same *= static_cast<double>(a.window);
+        std::vector<int64_t> counts;
+        for (int64_t w = 0; w < a.count; ++w) counts.push_back(a.elements(w, include_padding));
+        if (std::all_of(counts.begin(), counts.end(), [&](int64_t n) { return n == counts[0]; })) {
+            same *= static_cast<double>(counts[0]);
             continue;
         }
-        // No window of padding alone divides by 0.
-        const Value real = cast(maximum(count, splat(count, 1)), y.dtype());
-        const Value spread_out = broadcast(real, y.dims(), {static_cast<int64_t>(y.rank() - axes.size() + i)});
-        divisor = divisor.valid() ? mul(divisor, spread_out) : spread_out;
+        const Value divisor = c.builder->constant(Tensor::of(y.dtype(), {a.count}, {counts.begin(), counts.end()}));
+        y = div(y, broadcast(divisor, y.dims(), {static_cast<int64_t>(y.rank() - axes.size() + i)}));
     }
-    if (divisor.valid()) y = div(y, divisor);
-    if (same != 1) y = y / same;
-    return narrow(y, c.out->dtype);
+    return narrow(same == 1 ? y : y / same, c.out->dtype);
 }
 
 std::vector<PoolAxis> pool_axes(const Call& c) { return pool_axes(c, extents_of(c, c.integers("window").size())); }

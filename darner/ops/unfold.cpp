@@ -265,6 +265,7 @@ Expr emit_fold_terms(const Call& c, kir::Builder& k, Index out, const Fetch& fet
 Value fold_terms_back(const BuildCall& c, size_t, Value dy) {
     Builder& b = *c.builder;
     const auto all = fold_windows(c);
+    if (all.empty()) return dy;  // a sum over no axes would be one over all
     const auto count = static_cast<int64_t>(all.size()), outer = static_cast<int64_t>(outer_rank(c));
     std::vector<int64_t> axes, sizes, terms;
     for (const Windows& w : all) {

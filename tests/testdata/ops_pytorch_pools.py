@@ -103,7 +103,7 @@ def norms():
     # Values around 0, and far from it: there a variance as a difference of means would be lost.
     for scale, offset in [(2.0, 0.0), (0.01, 0.0), (100.0, 0.0), (1.0, 1000.0)]:
         drawn = lambda dims: normal(dims, scale) + offset
-        for dims, axis in [([3, 5], -1), ([2, 3, 4], 1), ([4, 1], -1), ([2, 70], 1), ([3, 2], 0)]:
+        for dims, axis in [([3, 5], -1), ([2, 3, 4], 1), ([4, 3], -1), ([2, 70], 1), ([3, 2], 0)]:
             of_w = dims[axis:] if axis >= 0 else dims[-1:]
             case(f"layer_norm(x, w, b, axis={axis})", lambda x, w, b: F.layer_norm(x, of_w, w, b), x=drawn(dims),
                  w=normal(of_w), b=normal(of_w))
