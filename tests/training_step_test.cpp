@@ -5,9 +5,9 @@
 // how many dispatches it is.
 #include "darner/nn/training.h"
 
+#include "darner/nn/fashion_mnist.h"
 #include "darner/nn/models.h"
 #include "darner/nn/test_support.h"
-#include "darner/nn/trainer.h"
 #include "darner/ops/ops.h"
 #include "tests/compare.h"
 #include "tests/fuzz_check.h"

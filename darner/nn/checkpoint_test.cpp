@@ -104,7 +104,7 @@ TEST_F(CheckpointFiles, OddMetadataIsRefused) {
         return checkpoint_of(std::move(file), "c").error().text();
     };
     EXPECT_THAT(refused("\"goal\":9", "\"goal\":-9"),
-                HasSubstr("c: [checkpoint] \"epochs\" of the metadata is missing or of the wrong type"));
+                HasSubstr("c: [checkpoint] \"goal\" of the metadata is missing or of the wrong type"));
     EXPECT_THAT(refused("\"goal\":9", "\"goal\":4294967296"), HasSubstr("\"goal\""));
     EXPECT_THAT(refused("\"batch\":3", "\"batch\":-3"), HasSubstr("\"settings.batch\""));
     EXPECT_THAT(refused("[5,7]", "[5,\"7\"]"), HasSubstr("\"settings.hidden\""));

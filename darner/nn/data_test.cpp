@@ -3,9 +3,9 @@
 #include "darner/nn/data.h"
 
 #include "darner/nn/batches.h"
+#include "darner/nn/fashion_mnist.h"
 #include "darner/nn/models.h"
 #include "darner/nn/test_support.h"
-#include "darner/nn/trainer.h"
 #include "darner/nn/training.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ TEST(Batches, FollowTheOrderAndDropTheRest) {
     b.output("labels", batch.labels);
     const Value w = b.param("w", f32(), {.init = b.constant(f32(), 1)});
     const Value loss = sum(batch.inputs) * w;
-    accumulate_loss(b, loss, batch);
+    accumulate_loss(b, loss, batch.epoch_step);
     ReferenceSession session(ok(training_step(loss, sgd({.learning_rate = 0}))));
     session.write("data.images", bytes_tensor({5, 2}, {0, 1, 10, 11, 20, 21, 30, 31, 40, 255}));
     session.write("data.labels", bytes_tensor({5}, {0, 1, 2, 3, 4}));
@@ -186,7 +186,7 @@ TEST(FashionMnistModule, WrongOptions) {
     EXPECT_THAT(error_of({.batch = 1, .hidden = {4, 0}}), HasSubstr("a hidden layer of 0 outputs"));
     EXPECT_THAT(error_of({.batch = 1, .optimizer = "adma"}), HasSubstr("did you mean \"adam\"?"));
     EXPECT_THAT(error_of({.batch = 1, .learning_rate = -1}), HasSubstr("the learning rate is -1"));
-    EXPECT_THAT(error_of({.batch = 1, .model = "cmm"}), HasSubstr("did you mean \"cnn\"?"));
+    EXPECT_THAT(error_of({.batch = 1, .model = "cn"}), HasSubstr("did you mean \"cnn\"?"));
     EXPECT_THAT(error_of({.batch = 1, .hidden = {2, 2, 2}, .model = "cnn"}), HasSubstr("3 by 4 pixels are too few"));
 }
 

@@ -45,7 +45,7 @@ Result<std::vector<int64_t>> classifier_layers(const std::string& model, const s
     std::vector<int64_t> layers;
     std::vector<std::string> problems;
     std::set<std::string> known;
-    bool convolution = cnn;
+    bool convolution = cnn, whole = !cnn;
     for (size_t index = 0;; index += cnn ? 3 : 2) {
         // Behind the last pool a layer flattens.
         if (cnn && !tensors.contains(param_name(index, "weight"))) ++index, convolution = false;
@@ -69,9 +69,12 @@ Result<std::vector<int64_t>> classifier_layers(const std::string& model, const s
             problems.push_back(fmt::format("{} is missing", param_name(index, "bias")));
         else if (bias->second.dtype != "f32" || bias->second.dims != std::vector<int64_t>{w.dims[0]})
             problems.push_back(fmt::format("{} is {}, expected f32[{}]", bias->first, type_text(bias->second), w.dims[0]));
-        if (flattened) break;
+        if (flattened) {
+            whole = true;
+            break;
+        }
     }
-    if (cnn && convolution && problems.empty()) problems.push_back("the linear layer at the end is missing");
+    if (!whole && !layers.empty() && problems.empty()) problems.push_back("the linear layer at the end is missing");
     if (layers.empty() && problems.empty()) problems.push_back("0.weight is missing");
     if (!extra && problems.empty())
         for (const auto& [name, array] : tensors)

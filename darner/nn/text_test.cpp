@@ -158,7 +158,7 @@ TEST(TextGraphs, SamplesFollowTheOdds) {
         EXPECT_EQ(session.read("sample.count").at(0), 3);
         return static_cast<int>(session.read("sample.text").at(2));
     };
-    constexpr int draws = 4000;
+    constexpr int draws = 3000;
     std::map<int, int> plain, sharp;
     for (int i = 0; i < draws; ++i) ++plain[draw(i, 1)], ++sharp[draw(i, 2)];
     ASSERT_EQ(plain.size(), 4u);
