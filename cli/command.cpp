@@ -118,6 +118,15 @@ CLI::Validator positive_f32() {
             "", "positive number"};
 }
 
+CLI::Validator not_negative() {
+    return {[](std::string& text) {
+                double value = 0;
+                if (parses(text, value) && value >= 0 && std::isfinite(value)) return std::string();
+                return fmt::format("expected a number from 0 on, got \"{}\"", text);
+            },
+            "", "number"};
+}
+
 CLI::Validator one_of(std::vector<std::string> choices) {
     return {[choices = std::move(choices)](std::string& text) {
                 for (const std::string& choice : choices)
@@ -151,6 +160,18 @@ std::string printable(std::string_view text) {
         else
             out += text[i];
         if (is_c1) ++i;
+    }
+    return out;
+}
+
+std::string printable_lines(std::string_view text, std::string_view before_each) {
+    std::string out;
+    for (size_t at = 0; at <= text.size();) {
+        const size_t end = std::min(text.find('\n', at), text.size());
+        if (at > 0) out += '\n';
+        out += before_each;
+        out += printable(text.substr(at, end - at));
+        at = end + 1;
     }
     return out;
 }

@@ -33,6 +33,7 @@ struct CommandLine {
 void add_devices(CommandLine& line);
 void add_train(CommandLine& line);
 void add_eval(CommandLine& line);
+void add_sample(CommandLine& line);
 void add_run(CommandLine& line);
 void add_diff(CommandLine& line);
 void add_plan(CommandLine& line);
@@ -48,6 +49,7 @@ void add_device(CLI::App& command, std::string& device);
 // Validators whose messages say what was expected and what was given.
 CLI::Validator whole_number(int64_t at_least, int64_t at_most);
 CLI::Validator positive_f32();  // within the normal range of f32
+CLI::Validator not_negative();
 CLI::Validator one_of(std::vector<std::string> choices);
 
 // An Error with a hint; the message starts like the library's: "[run] ...".
@@ -55,6 +57,8 @@ Error with_hint(Error error, std::string hint);
 
 // The text with its control characters escaped: names from files must not steer the terminal or look like lines of ours.
 std::string printable(std::string_view text);
+// The same line by line.
+std::string printable_lines(std::string_view text, std::string_view before_each = "");
 
 // Text on stderr as it is. A stderr that is closed or full loses it: there is nowhere left to say so.
 void write_stderr(std::string_view text);

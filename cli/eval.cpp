@@ -31,6 +31,7 @@ void print_json(const EvaluationReport& report) {
     }
     const nlohmann::ordered_json object{{"weights", report.weights_file},
                                         {"device", report.device},
+                                        {"model", report.model},
                                         {"layers", report.layers},
                                         {"images", report.images},
                                         {"accuracy", report.result.accuracy},
@@ -40,7 +41,7 @@ void print_json(const EvaluationReport& report) {
 }
 
 void print_text(const EvaluationReport& report) {
-    fmt::print("{} on {}: layers {}, {} test images\n", printable(report.weights_file), report.device,
+    fmt::print("{} on {}: {}, layers {}, {} test images\n", printable(report.weights_file), report.device, report.model,
                fmt::join(report.layers, "-"), report.images);
     fmt::print("test accuracy {:.2f} %  mean loss {:.4f}\n", 100 * report.result.accuracy, report.result.mean_loss);
     for (size_t i = 0; i < report.result.classes.size(); ++i) {

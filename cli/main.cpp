@@ -93,6 +93,7 @@ Result<int> run(int argc, char** argv) {
     add_devices(line);
     add_train(line);
     add_eval(line);
+    add_sample(line);
     add_run(line);
     add_diff(line);
     add_plan(line);

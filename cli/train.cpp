@@ -1,207 +1,116 @@
 // SPDX-License-Identifier: MIT
-// darner train fashion-mnist: trains, shows how it goes and saves the model. On a terminal a progress bar stands below the
-// lines of the epochs; in a pipe there are plain lines; with --json one object an epoch and nothing else on stdout.
-#include "cli/command.h"
-#include "cli/progress.h"
-#include "darner/nn/trainer.h"
-#include "darner/runtime/devices.h"
+// darner train: a classifier of images of clothes, or a writer of text.
+#include "cli/training.h"
+#include "darner/nn/train_fashion_mnist.h"
+#include "darner/nn/train_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
-#include <nlohmann/json.hpp>
 
 namespace darner::cli {
 namespace {
 
-constexpr const char* default_folder = "fashion-mnist-model";
-constexpr int interrupted_exit_code = 128 + SIGINT;
+constexpr const char* default_fashion_mnist_model = "fashion-mnist-model";
+constexpr const char* default_text_model = "text-model";
 
+template <class Task>
 struct TrainOptions {
-    FashionMnistOptions training;
+    Task task;
     bool json = false;
 };
 
-// The first Ctrl-C asks the training to stop where it can say what is kept; the second one ends the process at once.
-class Interrupt {
-public:
-    Interrupt() {
-        struct sigaction action = {};
-        action.sa_handler = [](int) { asked_ = 1; };
-        action.sa_flags = SA_RESETHAND;
-        sigaction(SIGINT, nullptr, &before_);
-        if (before_.sa_handler != SIG_IGN) sigaction(SIGINT, &action, nullptr);
-    }
-    ~Interrupt() { sigaction(SIGINT, &before_, nullptr); }
-    Interrupt(const Interrupt&) = delete;
-    Interrupt& operator=(const Interrupt&) = delete;
-    bool asked() const { return asked_ != 0; }
-
-private:
-    static inline volatile std::sig_atomic_t asked_ = 0;
-    struct sigaction before_ = {};
-};
-
-// A CPU that stands in for a missing GPU is said once: it explains the speed. Who names a device knows.
-void note_cpu_device(const std::string& wanted) {
-    if (!wanted.empty()) return;
-    const Result<std::vector<DeviceInfo>> devices = list_devices();
-    if (!devices || devices->empty() || devices->front().caps.kind != DeviceKind::cpu) return;
-    print_note(fmt::format("no GPU was found; running on the CPU through {}", devices->front().name));
+template <class Number>
+CLI::Option* add_count(CLI::App& command, const std::string& name, Number& value, const std::string& description,
+                       int64_t at_least = 1, int64_t at_most = 1'000'000) {
+    return command.add_option(name, value, description)
+        ->check(whole_number(at_least, at_most))
+        ->type_name("N")
+        ->capture_default_str();
 }
 
-class Display {
-public:
-    explicit Display(bool json) : json_(json), progress_(!json) {}
-
-    void started(const TrainingStart& start) {
-        epochs_ = start.settings.epochs;
-        for (const std::string& note : start.notes) print_note(note);
-        if (json_) return;
-        const TrainingSettings& settings = start.settings;
-        line(fmt::format("fashion-mnist on {}: {} {}, batch {}, {}, lr {}, seed {}", start.device, settings.epochs,
-                         settings.epochs == 1 ? "epoch" : "epochs", settings.batch, settings.optimizer, settings.learning_rate,
-                         settings.seed));
-        if (start.epochs_done == settings.epochs)
-            line(fmt::format("all {} are done: --epochs N goes on to more", settings.epochs));
-    }
-
-    void progress(const TrainingProgress& now) {
-        if (json_) return;
-        if (!first_shown_) {
-            first_shown_ = true;
-            const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
-            line(fmt::format("first step after {:.1f} s: loss {:.4f}", seconds, now.loss));
-        }
-        const uint64_t done = uint64_t{now.epoch - 1} * now.steps_per_epoch + now.step;
-        progress_.update(
-            done, uint64_t{now.epochs} * now.steps_per_epoch,
-            fmt::format("epoch {}/{}  loss {:.4f}  {:.0f} images/s", now.epoch, now.epochs, now.loss, now.images_per_second),
-            now.seconds_left);
-    }
-
-    void epoch(const EpochReport& report) {
-        if (json_) {
-            const nlohmann::ordered_json object{{"epoch", report.epoch},
-                                                {"train_loss", report.train_loss},
-                                                {"test_accuracy", report.test_accuracy},
-                                                {"seconds", report.seconds},
-                                                {"images_per_second", report.images_per_second}};
-            return line(object.dump());
-        }
-        line(fmt::format("epoch {}/{}  train loss {:.4f}  test accuracy {:.2f} %  {:.1f} s  {:.0f} images/s", report.epoch,
-                         epochs_, report.train_loss, 100 * report.test_accuracy, report.seconds, report.images_per_second));
-    }
-
-    void finished(const TrainingReport& report) {
-        if (report.stopped) {
-            progress_.clear();
-            print_note("stopped by Ctrl-C: " + report.way_on);
-        } else if (!json_) {
-            line(fmt::format("saved {}", printable(report.model_file)));
-        }
-    }
-
-private:
-    // Flushed at once: a reader of a pipe follows the training too.
-    void line(const std::string& text) {
-        progress_.clear();
-        fmt::print("{}\n", text);
-        std::fflush(stdout);
-    }
-
-    uint32_t epochs_ = 0;
-    bool json_, first_shown_ = false;
-    Progress progress_;
-    std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
-};
-
-// "" is what a shell makes of a variable that is not set.
-CLI::Validator folder_name() {
-    return {
-        [](std::string& text) { return text.empty() ? std::string("expected the name of a folder, got \"\"") : std::string(); },
-        "", "folder"};
+void add_fashion_mnist(CommandLine& line, CLI::App& group) {
+    auto options = std::make_shared<TrainOptions<FashionMnistOptions>>();
+    FashionMnistOptions& task = options->task;
+    FashionMnistSettings& settings = task.choices.values;
+    CLI::App& command = line.add(group, "fashion-mnist", "Train a classifier of 28x28 images of clothes and save it",
+                                 "darner train fashion-mnist --epochs 10 --optimizer adamw --out model\n"
+                                 "darner train fashion-mnist --model cnn\n"
+                                 "darner train fashion-mnist --resume model");
+    add_count(command, "--epochs", task.run.goal, "Passes over the training images, those before --resume included")
+        ->default_str(fmt::to_string(default_fashion_mnist_epochs));
+    command.add_option("--model", settings.model, "Network: mlp (linear layers) or cnn (3x3 convolutions and pools)")
+        ->check(one_of({"mlp", "cnn"}))
+        ->type_name("NAME")
+        ->capture_default_str();
+    command
+        .add_option("--hidden", settings.hidden,
+                    "Outputs of each hidden layer (of a cnn: of each convolution), with commas between")
+        ->check(whole_number(1, 1'000'000))
+        ->delimiter(',')
+        ->type_name("N,...")
+        ->default_str(
+            fmt::format("{}; of a cnn {}", fmt::join(default_hidden("mlp"), ","), fmt::join(default_hidden("cnn"), ",")));
+    add_count(command, "--batch", settings.batch, "Images a step");
+    add_count(command, "--train-images", settings.train_images, "Train on the first N images only; 0: on all", 0, INT32_MAX);
+    command.add_option("--data", task.data_folder, "Folder of the four IDX files, plain or gzipped")
+        ->type_name("DIR")
+        ->capture_default_str();
+    add_training_options(command, {settings.optimizer, settings.learning_rate, settings.seed, task.run, options->json},
+                         default_fashion_mnist_model);
+    line.on_run(command, [options, &command, &line] {
+        FashionMnistOptions& task = options->task;
+        task.choices.given = given_options(command);
+        if (task.run.resume_folder.empty() && task.run.out_folder.empty()) task.run.out_folder = default_fashion_mnist_model;
+        TrainingWords words;
+        words.evaluation_text = [](double accuracy) { return fmt::format("test accuracy {:.2f} %", 100 * accuracy); };
+        const RunTraining run = [&](const TrainingCallbacks& callbacks) { return train_fashion_mnist(task, callbacks); };
+        return show_training(run, words, task.run.device, options->json, line.exit_code);
+    });
 }
 
-Result<void> train(const TrainOptions& options, int& exit_code) {
-    const Interrupt interrupt;
-    Display display(options.json);
-    TrainingCallbacks callbacks;
-    callbacks.started = [&](const TrainingStart& start) {
-        note_cpu_device(options.training.device);
-        display.started(start);
-    };
-    callbacks.progress = [&](const TrainingProgress& now) { display.progress(now); };
-    callbacks.epoch = [&](const EpochReport& report) { display.epoch(report); };
-    callbacks.stop = [&] { return interrupt.asked(); };
-    TRY(const TrainingReport report, train_fashion_mnist(options.training, callbacks));
-    display.finished(report);
-    if (report.stopped) exit_code = interrupted_exit_code;
-    return {};
+void add_text(CommandLine& line, CLI::App& group) {
+    auto options = std::make_shared<TrainOptions<TextOptions>>();
+    TextOptions& task = options->task;
+    TextSettings& settings = task.choices.values;
+    CLI::App& command =
+        line.add(group, "text", "Train a small transformer to write like a text file, character by character, and save it",
+                 "darner train text --data README.md --out model\n"
+                 "darner train text --data README.md --resume model --steps 2000\n"
+                 "darner sample --weights model --prompt \"It is\"");
+    command.add_option("--data", task.file, "Text file in UTF-8; its end is held out for the validation loss")
+        ->required()
+        ->type_name("FILE");
+    add_count(command, "--steps", task.run.goal, "Training steps, those before --resume included", 1, UINT32_MAX)
+        ->default_str(fmt::to_string(default_text_steps));
+    add_count(command, "--report-every", settings.report_every, "Steps between two evaluations, samples and checkpoints", 1,
+              UINT32_MAX);
+    add_count(command, "--batch", settings.batch, "Pieces of the text a step");
+    add_count(command, "--context", settings.context, "Characters of a piece: how far the network looks back");
+    add_count(command, "--layers", settings.layers, "Transformer blocks", 1, 1000);
+    add_count(command, "--heads", settings.heads, "Attention heads; they divide --hidden into even parts");
+    add_count(command, "--hidden", settings.hidden, "Features of a character");
+    add_training_options(command, {settings.optimizer, settings.learning_rate, settings.seed, task.run, options->json},
+                         default_text_model);
+    add_count(command, "--sample", task.sample.length, "Characters of the sample after each evaluation; 0: none", 0);
+    add_sample_options(command, task.sample);
+    line.on_run(command, [options, &command, &line] {
+        TextOptions& task = options->task;
+        task.choices.given = given_options(command);
+        if (task.run.resume_folder.empty() && task.run.out_folder.empty()) task.run.out_folder = default_text_model;
+        TrainingWords words{.examples = "characters", .evaluation = "validation_loss", .data_line = true};
+        words.evaluation_text = [](double loss) { return fmt::format("validation loss {:.4f}", loss); };
+        const RunTraining run = [&](const TrainingCallbacks& callbacks) { return train_text(task, callbacks); };
+        return show_training(run, words, task.run.device, options->json, line.exit_code);
+    });
 }
 
 }  // namespace
 
 void add_train(CommandLine& line) {
-    CLI::App& group = line.add_group("train", "Train a network on a data set that is installed here");
-    group.footer("Example:\n  darner train fashion-mnist --epochs 5");
-
-    auto options = std::make_shared<TrainOptions>();
-    FashionMnistOptions& training = options->training;
-    TrainingChoices& choices = training.choices;
-    const TrainingSettings defaults;
-    CLI::App& command = line.add(group, "fashion-mnist", "Train a classifier of 28x28 images of clothes and save it",
-                                 "darner train fashion-mnist --epochs 10 --optimizer adamw --out model\n"
-                                 "darner train fashion-mnist --resume model");
-    command.add_option("--epochs", choices.epochs, "Passes over the training images, those before --resume included")
-        ->check(whole_number(1, 1'000'000))
-        ->type_name("N")
-        ->default_str(fmt::to_string(defaults.epochs));
-    command.add_option("--batch", choices.batch, "Images a step")
-        ->check(whole_number(1, 1'000'000))
-        ->type_name("N")
-        ->default_str(fmt::to_string(defaults.batch));
-    command.add_option("--hidden", choices.hidden, "Outputs of each hidden layer, with commas between")
-        ->check(whole_number(1, 1'000'000))
-        ->delimiter(',')
-        ->type_name("N,...")
-        ->default_str(fmt::format("{}", fmt::join(defaults.hidden, ",")));
-    command.add_option("--optimizer", choices.optimizer, "How the params are updated: sgd, adam or adamw")
-        ->check(one_of({"sgd", "adam", "adamw"}))
-        ->type_name("NAME")
-        ->default_str(defaults.optimizer);
-    command.add_option("--lr", choices.learning_rate, "Learning rate")
-        ->check(positive_f32())
-        ->type_name("X")
-        ->default_str(fmt::to_string(defaults.learning_rate));
-    command.add_option("--seed", choices.seed, "Seed of the first weights and of the order of the images")
-        ->check(whole_number(0, INT64_MAX))
-        ->type_name("N")
-        ->default_str(fmt::to_string(defaults.seed));
-    command.add_option("--data", training.data_folder, "Folder of the four IDX files, plain or gzipped")
-        ->type_name("DIR")
-        ->capture_default_str();
-    add_device(command, training.device);
-    command
-        .add_option("--out", training.out_folder,
-                    "Folder for model.safetensors and, after each epoch, checkpoint.safetensors; made if need be")
-        ->check(folder_name())
-        ->type_name("DIR")
-        ->default_str(default_folder);
-    command
-        .add_option("--resume", training.resume_folder,
-                    "Go on from the checkpoint in this folder, with its options, to the same bits as one run; --out is this "
-                    "folder if left out")
-        ->check(folder_name())
-        ->type_name("DIR");
-    add_json(command, options->json);
-    line.on_run(command, [options, &line] {
-        FashionMnistOptions& training = options->training;
-        if (training.resume_folder.empty() && training.out_folder.empty()) training.out_folder = default_folder;
-        return train(*options, line.exit_code);
-    });
+    CLI::App& group = line.add_group("train", "Train a network on a data set that is installed here, or on a text");
+    group.footer("Example:\n  darner train fashion-mnist --epochs 5\n  darner train text --data README.md");
+    add_fashion_mnist(line, group);
+    add_text(line, group);
 }
 
 }  // namespace darner::cli

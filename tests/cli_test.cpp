@@ -82,9 +82,10 @@ TEST_P(CliHelp, SaysWhatAndGivesAnExample) {
 
 using Words = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(All, CliHelp,
-                         testing::Values(Words{}, Words{"devices"}, Words{"train"}, Words{"train", "fashion-mnist"}, Words{"run"},
-                                         Words{"plan"}, Words{"compile"}, Words{"grad"}, Words{"op"}, Words{"op", "list"},
-                                         Words{"op", "show"}, Words{"op", "check"}));
+                         testing::Values(Words{}, Words{"devices"}, Words{"train"}, Words{"train", "fashion-mnist"},
+                                         Words{"train", "text"}, Words{"sample"}, Words{"run"}, Words{"plan"}, Words{"compile"},
+                                         Words{"grad"}, Words{"op"}, Words{"op", "list"}, Words{"op", "show"},
+                                         Words{"op", "check"}));
 
 TEST(Cli, Version) {
     const ProcessResult result = darner({"--version"});

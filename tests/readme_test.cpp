@@ -82,7 +82,8 @@ std::string replayed(const std::string& block, const std::string& folder) {
         }
         out += line + "\n";
         const std::string words = line.substr(prompt.size());
-        skipping = words.starts_with("train") || words.starts_with("eval") || words.find("--fill") != std::string::npos;
+        skipping = words.starts_with("train") || words.starts_with("eval") || words.starts_with("sample") ||
+                   words.find("--fill") != std::string::npos;
         const std::string command =
             "cd " + folder + " && " DARNER_BINARY_DIR "/bin/darner " + words + (skipping ? " --help" : "");
         const ProcessResult result = run_process({"/bin/sh", "-c", command + " 2>&1"});

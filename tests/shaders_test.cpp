@@ -3,7 +3,7 @@
 // of every op's check cases emit goes through spirv-val and Dawn's WGSL compiler, under the caps of unlike devices. No device
 // is needed. The tools come with tools/wgsl/setup.sh.
 #include "darner/graph/text.h"
-#include "darner/nn/trainer.h"
+#include "darner/nn/fashion_mnist.h"
 #include "darner/runtime/op_check_reference.h"
 #include "darner/runtime/session.h"
 #include "darner/transform/vjp.h"

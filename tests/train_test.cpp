@@ -45,6 +45,23 @@ TEST(TrainFashionMnist, ReachesItsAccuracyInTime) {
     EXPECT_TRUE(model->tensors.contains("0.weight"));
 }
 
+// A tenth of what five epochs on all images take.
+TEST(TrainFashionMnist, ACnnLearnsFromAFifthOfTheImages) {
+    const TemporaryFolder folder;
+    const ProcessResult result = train(
+        {"--model", "cnn", "--train-images", "12000", "--epochs", "1", "--json", "--out", folder.path(), "--device", "vulkan"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const double accuracy = json_lines(result.out).at(0)["test_accuracy"];
+    EXPECT_GE(accuracy, 0.78);
+    const ProcessResult evaluated = run_process(
+        {DARNER_BINARY_DIR "/bin/darner", "eval", "fashion-mnist", "--weights", folder.path(), "--json", "--device", "vulkan"});
+    ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+    const Json report = json_lines(evaluated.out).at(0);
+    EXPECT_EQ(report["model"], "cnn");
+    EXPECT_EQ(report["layers"], Json({1, 16, 32, 10}));
+    EXPECT_EQ(report["accuracy"], accuracy);
+}
+
 TEST(TrainFashionMnist, TheFirstStepShowsSoon) {
     const TemporaryFolder folder;
     const ProcessResult result = train({"--epochs", "1", "--out", folder.path(), "--device", "vulkan"});
@@ -129,6 +146,27 @@ TEST_F(TrainSmall, TheDevicesAgree) {
     }
 }
 
+TEST_F(TrainSmall, ACnnResumesToTheSameBitsOnItsPartOfTheImages) {
+    const std::vector<std::string> options{"--model", "cnn", "--hidden", "3,4", "--train-images", "40", "--device", "vulkan"};
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.end(), options.begin(), options.end());
+        return more;
+    };
+    const std::string whole = model_of(out_.file("a"), with({"--epochs", "3"}));
+    model_of(out_.file("b"), with({"--epochs", "1"}));
+    const ProcessResult rest = train({"--data", data_.path(), "--resume", out_.file("b"), "--epochs", "3", "--device", "vulkan"});
+    ASSERT_EQ(rest.exit_code, 0) << rest.err;
+    EXPECT_THAT(rest.out, HasSubstr("model cnn, hidden 3,4, batch 16, optimizer adam, lr 0.001, seed 0, train-images 40\n"));
+    const Result<std::string> resumed = read_text_file(out_.file("b") + "/model.safetensors");
+    ASSERT_TRUE(resumed);
+    EXPECT_EQ(*resumed, whole);
+    const Result<Safetensors> model = read_safetensors(out_.file("a") + "/model.safetensors");
+    ASSERT_TRUE(model);
+    EXPECT_EQ(model->metadata.at("darner.model"), "cnn");
+    EXPECT_EQ(type_text(model->tensors.at("3.weight")), "f32[4,3,3,3]");
+    EXPECT_EQ(type_text(model->tensors.at("7.weight")), "f32[10,16]");  // 10 by 10 pixels, halved twice
+}
+
 TEST_F(TrainSmall, TheJsonIsALineAnEpoch) {
     const ProcessResult result = run(out_.path(), {"--epochs", "2", "--json", "--device", "vulkan"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -146,6 +184,8 @@ TEST_F(TrainSmall, ErrorsComeBeforeTheWork) {
         return result.err;
     };
     EXPECT_THAT(error(run(out_.path(), {"--batch", "1000"})), HasSubstr("expected 1 to 150"));
+    EXPECT_THAT(error(run(out_.path(), {"--train-images", "151"})), HasSubstr("there are 150 training images"));
+    EXPECT_THAT(error(run(out_.path(), {"--model", "cnn", "--hidden", "2,2,2,2"})), HasSubstr("10 by 10 pixels are too few"));
     const std::string missing = error(train({"--data", out_.file("none"), "--out", out_.path()}));
     EXPECT_THAT(missing, HasSubstr("dataset-fashion-mnist"));
     EXPECT_THAT(missing, HasSubstr("./dev setup"));
@@ -162,7 +202,7 @@ TEST_F(TrainSmall, DivergedTrainingIsAnErrorAndKeepsTheOldModel) {
         const ProcessResult result = run(out_.path(), {"--lr", "1e30", "--optimizer", optimizer, "--device", "vulkan", "--json"});
         EXPECT_EQ(result.exit_code, 1) << optimizer;
         EXPECT_THAT(result.out, testing::IsEmpty()) << optimizer;
-        EXPECT_EQ(result.err, "error: training diverged in epoch 1: the loss is not finite\nhint: try a lower --lr\n")
+        EXPECT_EQ(result.err, "error: training diverged by epoch 1: the loss is not finite\nhint: try a lower --lr\n")
             << optimizer;
     }
     const Result<std::string> kept = read_text_file(out_.file("model.safetensors"));

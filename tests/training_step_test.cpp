@@ -6,10 +6,9 @@
 #include "darner/nn/training.h"
 
 #include "darner/graph/text.h"
-
+#include "darner/nn/fashion_mnist.h"
 #include "darner/nn/models.h"
 #include "darner/nn/test_support.h"
-#include "darner/nn/trainer.h"
 #include "darner/ops/ops.h"
 #include "tests/compare.h"
 #include "tests/fuzz_check.h"

@@ -27,15 +27,7 @@ Value data_param(Builder& b, const ResidentSet& set, std::string_view name, Type
     return b.param(fmt::format("{}.{}", set.prefix, name), std::move(type), {.trainable = false, .role = Role::data});
 }
 
-// A param of the set's that starts as zeros.
-Value statistic(Builder& b, const ResidentSet& set, std::string_view name, Type type, Role role = Role::statistic) {
-    const Value zeros = b.constant(type, 0.0);
-    return b.param(fmt::format("{}.{}", set.prefix, name), std::move(type), {.init = zeros, .trainable = false, .role = role});
-}
-
-Value loss_sum(Builder& b) {
-    return b.param("loss_sum", f32(), {.init = b.constant(f32(), 0.0), .trainable = false, .role = Role::statistic});
-}
+Value loss_sum(Builder& b) { return zero_state(b, "loss_sum", f32()); }
 
 // Positions of the batch's examples among the epoch's.
 Value positions(Builder& b, Value epoch_step, int64_t batch) {
@@ -62,12 +54,18 @@ LabelledBatch training_batch(Builder& b, const ResidentSet& set, int64_t batch, 
     return result;
 }
 
-void accumulate_loss(Builder& b, Value loss, const LabelledBatch& batch, Where where) {
+Value zero_state(Builder& b, std::string_view name, Type type, Role role) {
+    const Value zeros = b.constant(type, 0.0);
+    return b.param(name, std::move(type), {.init = zeros, .trainable = false, .role = role});
+}
+
+void accumulate(Builder& b, Value sum, Value value, Value count) {
+    if (!b.failed()) b.update(sum, select(eq(count, b.constant(count.type(), 0.0)), value, sum + value));
+}
+
+void accumulate_loss(Builder& b, Value loss, Value round_step, Where where) {
     const Builder::Place place = b.place(where);
-    if (b.failed()) return;
-    const Value sum = loss_sum(b);
-    const Value first = eq(batch.epoch_step, b.constant(u32(), 0.0));
-    b.update(sum, select(first, loss, sum + loss));
+    if (!b.failed()) accumulate(b, loss_sum(b), loss, round_step);
 }
 
 int64_t evaluation_steps(const ResidentSet& set, int64_t batch) { return (set.count + batch - 1) / batch; }
@@ -85,8 +83,9 @@ Result<Graph> evaluation_graph(const ResidentSet& set, int64_t batch, int64_t cl
     std::optional<Builder::Place> place(std::in_place, b, where);
     // Counts within one batch are summed in f32, which is exact up to 2^24.
     if (!check_batch(b, set, batch, int64_t{1} << 24)) return b.error();
-    const Value run = statistic(b, set, "batch", u32(), Role::counter);
-    const Value correct = statistic(b, set, "correct", u32({classes})), total_loss = statistic(b, set, "loss_sum", f32());
+    const auto name = [&](const char* what) { return fmt::format("{}.{}", set.prefix, what); };
+    const Value run = zero_state(b, name("batch"), u32(), Role::counter);
+    const Value correct = zero_state(b, name("correct"), u32({classes})), total_loss = zero_state(b, name("loss_sum"), f32());
     const Value position = positions(b, run, batch);
     LabelledBatch examples;
     examples.epoch_step = run;
@@ -100,9 +99,8 @@ Result<Graph> evaluation_graph(const ResidentSet& set, int64_t batch, int64_t cl
     const Value count = cast(sum(cast(logical_and(of_class, reshape(right, {batch, 1})), DType::f32), {0}), DType::u32);
     const Value losses = cross_entropy(scores, examples.labels, "none");
     const Value loss = sum(select(examples.valid, losses, b.constant(f32({batch}), 0.0)));
-    const Value first = eq(run, b.constant(u32(), 0.0));
-    b.update(correct, select(first, count, correct + count));
-    b.update(total_loss, select(first, loss, total_loss + loss));
+    accumulate(b, correct, count, run);
+    accumulate(b, total_loss, loss, run);
     b.update(run, rem(run + 1.0, b.constant(u32(), static_cast<double>(evaluation_steps(set, batch)))));
     return b.finish();
 }

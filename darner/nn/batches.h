@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace darner {
 
@@ -28,8 +29,14 @@ struct LabelledBatch {
 // epoch. An epoch has count / batch steps; the examples left over are dropped.
 LabelledBatch training_batch(Builder& builder, const ResidentSet& set, int64_t batch, Where where = Where::here());
 
-// The mean of `loss` over an epoch: adds a param `loss_sum` f32[] of role statistic that starts anew with each epoch.
-void accumulate_loss(Builder& builder, Value loss, const LabelledBatch& batch, Where where = Where::here());
+// A param that starts as zeros.
+Value zero_state(Builder& builder, std::string_view name, Type type, Role role = Role::statistic);
+
+// `sum`, a param, becomes `value` where `count` is 0, and else grows by it.
+void accumulate(Builder& builder, Value sum, Value value, Value count);
+
+// Sums `loss` over a round of steps: adds a param `loss_sum` f32[] that starts anew where `round_step` u32[] is 0.
+void accumulate_loss(Builder& builder, Value loss, Value round_step, Where where = Where::here());
 
 // The graph `report`: an output `loss_sum_so_far` per step, so that the sum after one submit can be read while the next one
 // runs.

@@ -8,10 +8,9 @@
 #include "darner/base/hash.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -23,23 +22,37 @@ using nlohmann::ordered_json;
 constexpr const char* version_key = "darner.checkpoint";
 constexpr const char* training_key = "darner.training";
 constexpr const char* checksum_key = "darner.checksum";
-constexpr const char* version = "1";
+constexpr const char* version = "2";
+
+ordered_json to_json(const Settings& settings) {
+    ordered_json object = ordered_json::object();
+    for (const auto& [name, setting] : settings)
+        std::visit([&, &key = name](const auto& value) { object[key] = value; }, setting);
+    return object;
+}
 
 ordered_json to_json(const Checkpoint& checkpoint) {
-    const TrainingSettings& settings = checkpoint.settings;
     ordered_json history = ordered_json::array();
-    for (const EpochResult& epoch : checkpoint.history)
-        history.push_back({{"train_loss", epoch.train_loss}, {"test_accuracy", epoch.test_accuracy}});
+    for (const RoundResult& round : checkpoint.history)
+        history.push_back({{"done", round.done}, {"train_loss", round.train_loss}, {"evaluation", round.evaluation}});
     return {{"task", checkpoint.task},
-            {"epochs", settings.epochs},
-            {"batch", settings.batch},
-            {"optimizer", settings.optimizer},
-            {"learning_rate", settings.learning_rate},
-            {"seed", settings.seed},
-            {"hidden", settings.hidden},
+            {"unit", checkpoint.unit},
+            {"done", checkpoint.done},
+            {"goal", checkpoint.goal},
+            {"settings", to_json(checkpoint.settings)},
+            {"model", checkpoint.model},
             {"data", checkpoint.data},
             {"device", checkpoint.device},
             {"history", std::move(history)}};
+}
+
+std::optional<Setting> setting_of(const ordered_json& value) {
+    const auto is_size = [](const ordered_json& one) { return one.is_number_unsigned() && one.get<uint64_t>() <= INT64_MAX; };
+    if (value.is_number_unsigned()) return value.get<uint64_t>();
+    if (value.is_number_float()) return value.get<double>();
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_array() && std::all_of(value.begin(), value.end(), is_size)) return value.get<std::vector<int64_t>>();
+    return {};
 }
 
 // Fields of a JSON object by type. The first that is missing or of another type is kept.
@@ -62,13 +75,15 @@ public:
         if (wide > UINT32_MAX) wrong_ = name;
         into = static_cast<uint32_t>(wide);
     }
-    void get(const char* name, std::vector<int64_t>& into) {
+    void get(const char* name, Settings& into) {
         into.clear();
-        for (const ordered_json& value : list(name)) {
-            if (!value.is_number_unsigned() || value.get<uint64_t>() > INT64_MAX)
-                wrong_ = name;
+        const ordered_json* object = find(name, &ordered_json::is_object);
+        if (object == nullptr) return;
+        for (const auto& [key, value] : object->items()) {
+            if (std::optional<Setting> setting = setting_of(value))
+                into.emplace_back(key, std::move(*setting));
             else
-                into.push_back(value.get<int64_t>());
+                wrong_ = fmt::format("{}.{}", name, key);
         }
     }
     const ordered_json& list(const char* name) {
@@ -96,23 +111,22 @@ Result<Checkpoint> from_json(const std::string& text, const std::string& path) {
     const ordered_json object = ordered_json::parse(text, nullptr, false);
     if (!object.is_object()) return wrong(training_key);
     Checkpoint checkpoint;
-    TrainingSettings& settings = checkpoint.settings;
     Fields fields(object);
     fields.get("task", checkpoint.task);
-    fields.get("epochs", settings.epochs);
-    fields.get("batch", settings.batch);
-    fields.get("optimizer", settings.optimizer);
-    fields.get("learning_rate", settings.learning_rate);
-    fields.get("seed", settings.seed);
-    fields.get("hidden", settings.hidden);
+    fields.get("unit", checkpoint.unit);
+    fields.get("done", checkpoint.done);
+    fields.get("goal", checkpoint.goal);
+    fields.get("settings", checkpoint.settings);
+    fields.get("model", checkpoint.model);
     fields.get("data", checkpoint.data);
     fields.get("device", checkpoint.device);
-    for (const ordered_json& epoch : fields.list("history")) {
-        if (!epoch.is_object()) return wrong("history");
-        Fields result(epoch);
-        EpochResult& into = checkpoint.history.emplace_back();
+    for (const ordered_json& round : fields.list("history")) {
+        if (!round.is_object()) return wrong("history");
+        Fields result(round);
+        RoundResult& into = checkpoint.history.emplace_back();
+        result.get("done", into.done);
         result.get("train_loss", into.train_loss);
-        result.get("test_accuracy", into.test_accuracy);
+        result.get("evaluation", into.evaluation);
         if (!result.wrong().empty()) return wrong("history." + result.wrong());
     }
     if (!fields.wrong().empty()) return wrong(fields.wrong());
@@ -146,32 +160,6 @@ Result<void> keep_as(const std::string& path, const std::string& kept) {
 
 }  // namespace
 
-TrainingSettings settings_of(const TrainingChoices& choices, TrainingSettings defaults) {
-    return {.epochs = choices.epochs.value_or(defaults.epochs),
-            .batch = choices.batch.value_or(defaults.batch),
-            .optimizer = choices.optimizer.value_or(defaults.optimizer),
-            .learning_rate = choices.learning_rate.value_or(defaults.learning_rate),
-            .seed = choices.seed.value_or(defaults.seed),
-            .hidden = choices.hidden.value_or(defaults.hidden)};
-}
-
-Result<TrainingSettings> resumed_settings(const Checkpoint& checkpoint, const TrainingChoices& choices) {
-    const TrainingSettings& old = checkpoint.settings;
-    const TrainingSettings wanted = settings_of(choices, old);
-    std::vector<std::string> differences;
-    const auto compare = [&](const char* name, const auto& in_checkpoint, const auto& got) {
-        if (in_checkpoint != got) differences.push_back(fmt::format("{} is {}, got {}", name, in_checkpoint, got));
-    };
-    compare("batch", old.batch, wanted.batch);
-    compare("optimizer", old.optimizer, wanted.optimizer);
-    compare("lr", old.learning_rate, wanted.learning_rate);
-    compare("seed", old.seed, wanted.seed);
-    compare("hidden", fmt::format("{}", fmt::join(old.hidden, ",")), fmt::format("{}", fmt::join(wanted.hidden, ",")));
-    if (differences.empty()) return wanted;
-    return with_hint(invalid(fmt::format("[resume] the checkpoint is of another training: {}", fmt::join(differences, "; "))),
-                     "leave these options out to go on with the checkpoint's, or train anew without --resume");
-}
-
 std::string checkpoint_checksum(const std::map<std::string, Array>& tensors, std::string_view training) {
     Hasher hasher;
     hasher.add(training);
@@ -202,6 +190,29 @@ Result<Checkpoint> read_checkpoint(const std::string& path) {
     return checkpoint_of(std::move(file), path);
 }
 
+Result<SavedWeights> read_weights(const std::string& path, const std::string& train_command) {
+    SavedWeights weights{.file = path};
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {
+        weights.file = path + "/model.safetensors";
+        if (!exists(weights.file)) weights.file = path + "/checkpoint.safetensors";
+        if (!exists(weights.file))
+            return with_hint(io_error("the folder has no model.safetensors and no checkpoint.safetensors", path),
+                             fmt::format("train a model: {} --out {}", train_command, path));
+    }
+    TRY(Safetensors file, read_safetensors(weights.file));
+    weights.is_checkpoint = is_checkpoint(file);
+    if (!weights.is_checkpoint) {
+        weights.model = text_of(file.metadata, model_key);
+        weights.tensors = std::move(file.tensors);
+        return weights;
+    }
+    TRY(Checkpoint whole, checkpoint_of(std::move(file), weights.file));
+    weights.model = std::move(whole.model);
+    weights.tensors = std::move(whole.state);
+    return weights;
+}
+
 Result<void> write_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
     Safetensors file;
     file.tensors = checkpoint.state;
@@ -213,27 +224,26 @@ Result<void> write_checkpoint(const std::string& path, const Checkpoint& checkpo
     return write_safetensors(path, file);
 }
 
-Result<Checkpoint> CheckpointFile::read(const std::string& task) {
+Result<Checkpoint> CheckpointFile::read(const std::string& task, const std::string& command) {
     if (!exists(path()) && !exists(previous_path()))
         return with_hint(io_error("[resume] there is no checkpoint: the file does not exist", path()),
-                         fmt::format("start a training that writes one: darner train {} --out {}", task, folder_));
+                         fmt::format("start a training that writes one: {} --out {}", command, folder_));
     Result<Checkpoint> found = read_checkpoint(path());
     is_ours_ = found.has_value();
     if (!found && found.error().kind == ErrorKind::unsupported) {
         return with_hint(std::move(found).error(),
-                         fmt::format("use the darner that wrote it, or train anew: darner train {} --out {}", task, folder_));
+                         fmt::format("use the darner that wrote it, or train anew: {} --out {}", command, folder_));
     }
     if (!found) {
         damage_ = std::move(found).error();
         found = read_checkpoint(previous_path());
         if (!found)
-            return with_hint(*damage_, fmt::format("the checkpoint is lost and no earlier one is whole; train anew: darner train "
-                                                   "{} --out {}",
-                                                   task, folder_));
+            return with_hint(*damage_, fmt::format("the checkpoint is lost and no earlier one is whole; train anew: {} --out {}",
+                                                   command, folder_));
     }
     if (found->task == task) return found;
     return with_hint(unsupported(fmt::format("[resume] the checkpoint is of {}, expected {}", found->task, task), path()),
-                     fmt::format("train anew: darner train {} --out DIR", task));
+                     fmt::format("train anew: {} --out DIR", command));
 }
 
 Result<void> CheckpointFile::write(const Checkpoint& checkpoint) {
@@ -249,7 +259,7 @@ Result<void> CheckpointFile::write(const Checkpoint& checkpoint) {
 
 Result<std::string> CheckpointFile::set_aside_unfinished() {
     const Result<Checkpoint> old = read_checkpoint(path());
-    if (!old || old->epochs_done() == 0 || old->epochs_done() >= old->settings.epochs) return std::string();
+    if (!old || old->done == 0 || old->done >= old->goal) return std::string();
     const CheckpointFile aside(folder_ + "/interrupted");
     TRY(make_folder(aside.folder()));
     std::error_code failure;

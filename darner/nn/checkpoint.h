@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Checkpoints of a training: all state but the data set, and what the training was, in a safetensors file that is replaced in
-// one piece after each epoch. A training that goes on from one computes the same bits as one that never stopped, on the same
+// one piece after each evaluation. A training that goes on from one computes the same bits as one that never stopped, on the same
 // device and driver.
 #pragma once
 
 #include "darner/base/result.h"
 #include "darner/io/safetensors.h"
+#include "darner/nn/settings.h"
 
 #include <map>
 #include <optional>
@@ -15,47 +16,25 @@
 
 namespace darner {
 
-// What decides the bits of a training, beside its data and its device.
-struct TrainingSettings {
-    uint32_t epochs = 5;
-    uint32_t batch = 64;
-    std::string optimizer = "adam";  // sgd, adam or adamw; sgd has a momentum of 0.9
-    double learning_rate = 1e-3;
-    uint64_t seed = 0;
-    std::vector<int64_t> hidden = {256};  // outputs of each hidden layer
-};
-
-// The same as a user gives them: what is left out is the default's, or the checkpoint's where a training goes on.
-struct TrainingChoices {
-    std::optional<uint32_t> epochs = {}, batch = {};
-    std::optional<std::string> optimizer = {};
-    std::optional<double> learning_rate = {};
-    std::optional<uint64_t> seed = {};
-    std::optional<std::vector<int64_t>> hidden = {};
-};
-
-TrainingSettings settings_of(const TrainingChoices& choices, TrainingSettings defaults = {});
-
-struct EpochResult {
-    double train_loss = 0, test_accuracy = 0;
-    bool operator==(const EpochResult&) const = default;
+// What an evaluation during a training found.
+struct RoundResult {
+    uint32_t done = 0;  // epochs or steps before it
+    double train_loss = 0, evaluation = 0;
+    bool operator==(const RoundResult&) const = default;
 };
 
 struct Checkpoint {
-    std::string task;  // "fashion-mnist"
-    TrainingSettings settings;
+    std::string task;             // "fashion-mnist"
+    std::string unit = "epoch";   // what is counted: epochs or steps
+    uint32_t done = 0, goal = 0;  // of them
+    Settings settings;
+    std::string model;                 // what the network is, for who reads its weights; goes into model files
     std::string data, device;          // in words: equal where the data and the device are
-    std::vector<EpochResult> history;  // of the epochs that are done
+    std::vector<RoundResult> history;  // in order
     std::map<std::string, Array> state;
-
-    auto epochs_done() const { return static_cast<uint32_t>(history.size()); }
 };
 
-// Settings of a training that goes on: all choices but the number of epochs must be the checkpoint's; the error lists those
-// that are not.
-Result<TrainingSettings> resumed_settings(const Checkpoint& checkpoint, const TrainingChoices& choices);
-
-// The checkpoint of a folder. checkpoint.safetensors is always a whole one; the one of the epoch before stays beside it as
+// The checkpoint of a folder. checkpoint.safetensors is always a whole one; the one before it stays beside it as
 // checkpoint-previous.safetensors, for the case that the disk damages the first.
 class CheckpointFile {
 public:
@@ -66,15 +45,15 @@ public:
     std::string previous_path() const { return folder_ + "/checkpoint-previous.safetensors"; }
 
     // The newest whole checkpoint of a training of `task`. Where the newest one is damaged, the one before it, and damage()
-    // says what was wrong. Errors say what to do.
-    Result<Checkpoint> read(const std::string& task);
+    // says what was wrong. Errors say what to do: `command` is what the user trains with.
+    Result<Checkpoint> read(const std::string& task, const std::string& command);
     const std::optional<Error>& damage() const { return damage_; }
 
     // Replaces the checkpoint. What stands there now is kept as the previous one if this object has read or written it; it
     // belongs to another training otherwise, and goes.
     Result<void> write(const Checkpoint& checkpoint);
 
-    // Before a training starts from the beginning: an unfinished one's checkpoint that holds an epoch or more goes to the
+    // Before a training starts from the beginning: an unfinished one's checkpoint that holds any work goes to the
     // folder "interrupted", which is named then. Empty when there was nothing to keep.
     Result<std::string> set_aside_unfinished();
 
@@ -90,8 +69,20 @@ private:
 // Whether the file says that it is a checkpoint; what it holds then. `path` names it in errors.
 bool is_checkpoint(const Safetensors& file);
 Result<Checkpoint> checkpoint_of(Safetensors file, const std::string& path);
+// The metadata of a file with weights that says what the network is: Checkpoint::model.
+inline constexpr const char* model_key = "darner.model";
 // Over the tensors and the JSON of the metadata.
 std::string checkpoint_checksum(const std::map<std::string, Array>& tensors, std::string_view training);
+
+// The weights of a model file or of a checkpoint, whose other state is among the tensors. `path` may be a folder with either. The
+// error of a folder without them says how `train_command` makes some.
+struct SavedWeights {
+    std::string file;
+    std::string model;  // Checkpoint::model; empty where the file comes from elsewhere
+    std::map<std::string, Array> tensors;
+    bool is_checkpoint = false;
+};
+Result<SavedWeights> read_weights(const std::string& path, const std::string& train_command);
 
 // One file, which must be whole.
 Result<Checkpoint> read_checkpoint(const std::string& path);

@@ -31,11 +31,17 @@ protected:
     static Checkpoint checkpoint_after(uint32_t epochs) {
         Checkpoint checkpoint;
         checkpoint.task = "t";
-        checkpoint.settings = {
-            .epochs = 9, .batch = 3, .optimizer = "sgd", .learning_rate = 0.1, .seed = UINT64_MAX, .hidden = {5, 7}};
+        checkpoint.done = epochs;
+        checkpoint.goal = 9;
+        checkpoint.settings = {{"batch", uint64_t{3}},
+                               {"optimizer", "sgd"},
+                               {"lr", 1.0},
+                               {"seed", UINT64_MAX},
+                               {"hidden", std::vector<int64_t>{5, 7}}};
+        checkpoint.model = "{\"a\": 1}";
         checkpoint.data = "some \"data\" Ü";
         checkpoint.device = "device";
-        for (uint32_t i = 0; i < epochs; ++i) checkpoint.history.push_back({1.0 / (i + 3), 1e-300 * i});
+        for (uint32_t i = 0; i < epochs; ++i) checkpoint.history.push_back({i, 1.0 / (i + 3), 1e-300 * i});
         checkpoint.state["step"] = make_array<uint32_t>({}, {epochs});
         checkpoint.state["w"] = make_array<float>({2}, {0.5f, -1e-42f});
         return checkpoint;
@@ -45,12 +51,11 @@ protected:
 
 void expect_equal(const Checkpoint& a, const Checkpoint& b) {
     EXPECT_EQ(a.task, b.task);
-    EXPECT_EQ(a.settings.epochs, b.settings.epochs);
-    EXPECT_EQ(a.settings.batch, b.settings.batch);
-    EXPECT_EQ(a.settings.optimizer, b.settings.optimizer);
-    EXPECT_EQ(a.settings.learning_rate, b.settings.learning_rate);
-    EXPECT_EQ(a.settings.seed, b.settings.seed);
-    EXPECT_EQ(a.settings.hidden, b.settings.hidden);
+    EXPECT_EQ(a.unit, b.unit);
+    EXPECT_EQ(a.done, b.done);
+    EXPECT_EQ(a.goal, b.goal);
+    EXPECT_EQ(a.settings, b.settings);
+    EXPECT_EQ(a.model, b.model);
     EXPECT_EQ(a.data, b.data);
     EXPECT_EQ(a.device, b.device);
     EXPECT_EQ(a.history, b.history);
@@ -98,12 +103,12 @@ TEST_F(CheckpointFiles, OddMetadataIsRefused) {
         file.metadata["darner.checksum"] = checkpoint_checksum(file.tensors, text);
         return checkpoint_of(std::move(file), "c").error().text();
     };
-    EXPECT_THAT(refused("\"epochs\":9", "\"epochs\":-9"),
-                HasSubstr("c: [checkpoint] \"epochs\" of the metadata is missing or of the wrong type"));
-    EXPECT_THAT(refused("\"epochs\":9", "\"epochs\":4294967296"), HasSubstr("\"epochs\""));
-    EXPECT_THAT(refused("\"batch\":3", "\"size\":3"), HasSubstr("\"batch\""));
-    EXPECT_THAT(refused("[5,7]", "[5,\"7\"]"), HasSubstr("\"hidden\""));
-    EXPECT_THAT(refused("[5,7]", "[5,-7]"), HasSubstr("\"hidden\""));
+    EXPECT_THAT(refused("\"goal\":9", "\"goal\":-9"),
+                HasSubstr("c: [checkpoint] \"goal\" of the metadata is missing or of the wrong type"));
+    EXPECT_THAT(refused("\"goal\":9", "\"goal\":4294967296"), HasSubstr("\"goal\""));
+    EXPECT_THAT(refused("\"batch\":3", "\"batch\":-3"), HasSubstr("\"settings.batch\""));
+    EXPECT_THAT(refused("[5,7]", "[5,\"7\"]"), HasSubstr("\"settings.hidden\""));
+    EXPECT_THAT(refused("[5,7]", "[5,-7]"), HasSubstr("\"settings.hidden\""));
     EXPECT_THAT(refused("\"history\":[", "\"history\":[3,"), HasSubstr("\"history\""));
     EXPECT_THAT(refused("\"train_loss\":", "\"train_loss\":\"low\",\"x\":"), HasSubstr("\"history.train_loss\""));
     EXPECT_THAT(refused("{\"task\"", "[\"task\""), HasSubstr("\"darner.training\""));
@@ -112,24 +117,24 @@ TEST_F(CheckpointFiles, OddMetadataIsRefused) {
 TEST_F(CheckpointFiles, TheEpochBeforeIsKeptAndServesWhereTheLastIsDamaged) {
     CheckpointFile file(folder);
     for (uint32_t epochs : {0u, 1u, 2u}) ASSERT_TRUE(file.write(checkpoint_after(epochs)));
-    EXPECT_EQ(ok(read_checkpoint(file.path())).epochs_done(), 2u);
-    EXPECT_EQ(ok(read_checkpoint(file.previous_path())).epochs_done(), 1u);
+    EXPECT_EQ(ok(read_checkpoint(file.path())).done, 2u);
+    EXPECT_EQ(ok(read_checkpoint(file.previous_path())).done, 1u);
 
     ASSERT_TRUE(write_text_file(file.path(), "cut"));
     CheckpointFile reader(folder);
-    EXPECT_EQ(ok(reader.read("t")).epochs_done(), 1u);
+    EXPECT_EQ(ok(reader.read("t", "train t")).done, 1u);
     ASSERT_TRUE(reader.damage());
     EXPECT_THAT(reader.damage()->message, HasSubstr("[safetensors]"));
     // The damaged file never becomes the one that is kept.
     ASSERT_TRUE(reader.write(checkpoint_after(1)));
     EXPECT_FALSE(fs::exists(reader.previous_path()));
     ASSERT_TRUE(reader.write(checkpoint_after(2)));
-    EXPECT_EQ(ok(read_checkpoint(reader.previous_path())).epochs_done(), 1u);
+    EXPECT_EQ(ok(read_checkpoint(reader.previous_path())).done, 1u);
 
     // Another training's files go.
     CheckpointFile other(folder);
     ASSERT_TRUE(other.write(checkpoint_after(0)));
-    EXPECT_EQ(ok(read_checkpoint(other.path())).epochs_done(), 0u);
+    EXPECT_EQ(ok(read_checkpoint(other.path())).done, 0u);
     EXPECT_FALSE(fs::exists(other.previous_path()));
 }
 
@@ -143,22 +148,49 @@ TEST_F(CheckpointFiles, OnlyUnfinishedWorkIsSetAside) {
     ASSERT_TRUE(file.write(checkpoint_after(4)));
     EXPECT_EQ(ok(file.set_aside_unfinished()), folder + "/interrupted");
     EXPECT_FALSE(fs::exists(file.path()));
-    EXPECT_EQ(ok(read_checkpoint(folder + "/interrupted/checkpoint.safetensors")).epochs_done(), 4u);
+    EXPECT_EQ(ok(read_checkpoint(folder + "/interrupted/checkpoint.safetensors")).done, 4u);
 }
 
-TEST(ResumedSettings, AllButTheEpochsMustAgree) {
-    Checkpoint checkpoint;
-    checkpoint.settings = {.epochs = 3, .batch = 16, .seed = 4};
-    EXPECT_EQ(ok(resumed_settings(checkpoint, {})).epochs, 3u);
-    const TrainingSettings more = ok(resumed_settings(checkpoint, {.epochs = 8, .batch = 16}));
-    EXPECT_EQ(more.epochs, 8u);
-    EXPECT_EQ(more.seed, 4u);
-    EXPECT_THAT(resumed_settings(checkpoint, {.batch = 8, .seed = 5}).error().text(),
+struct Chess {
+    uint32_t batch = 64;
+    uint64_t seed = 0;
+    double rate = 0.5;
+    std::string opening = "e4";
+    std::vector<int64_t> hidden = {3};
+    template <class Visit>
+    void visit(Visit&& field) {
+        field("batch", batch), field("seed", seed), field("lr", rate), field("opening", opening), field("hidden", hidden);
+    }
+};
+
+TEST(TrainingSettings, AreReadByNameAndType) {
+    const Settings settings = settings_of(Chess{.batch = 7, .seed = UINT64_MAX, .rate = 0.1, .hidden = {4, 5}});
+    EXPECT_EQ(to_text(settings), "batch 7, seed 18446744073709551615, lr 0.1, opening e4, hidden 4,5");
+    EXPECT_EQ(settings_of(ok(settings_from<Chess>(settings))), settings);
+    for (size_t i = 0; i < settings.size(); ++i) {
+        Settings changed = settings;
+        changed[i].first += "x";
+        const std::string expected = "the setting \"" + settings[i].first + "\" is missing or of the wrong type";
+        EXPECT_THAT(settings_from<Chess>(changed).error().text(), HasSubstr(expected));
+        changed = settings;
+        changed[i].second = i == 3 ? Setting(1.5) : Setting(std::string("7"));
+        EXPECT_THAT(settings_from<Chess>(changed).error().text(), HasSubstr(expected));
+    }
+    Settings wide = settings;
+    wide[0].second = uint64_t{1} << 32;
+    EXPECT_FALSE(settings_from<Chess>(wide));
+}
+
+TEST(TrainingSettings, OfAResumedTrainingAreItsCheckpoints) {
+    const Settings checkpoint = settings_of(Chess{.batch = 16, .seed = 4});
+    EXPECT_EQ(ok(resumed_settings<Chess>(checkpoint, {})).seed, 4u);
+    EXPECT_EQ(ok(resumed_settings<Chess>(checkpoint, {{.batch = 16, .seed = 9}, {"batch"}})).seed, 4u);
+    EXPECT_THAT(resumed_settings<Chess>(checkpoint, {{.batch = 8, .seed = 5}, {"batch", "seed"}}).error().text(),
                 HasSubstr("the checkpoint is of another training: batch is 16, got 8; seed is 4, got 5"));
-    EXPECT_FALSE(resumed_settings(checkpoint, {.hidden = std::vector<int64_t>{}}));
+    EXPECT_FALSE(resumed_settings<Chess>(checkpoint, {{.hidden = {}}, {"hidden"}}));
 }
 
-TEST(MlpLayers, ComeFromTheShapes) {
+TEST(ClassifierLayers, ComeFromTheShapes) {
     const auto zeros = [](std::vector<int64_t> dims) {
         int64_t count = 1;
         for (int64_t extent : dims) count *= extent;
@@ -166,15 +198,42 @@ TEST(MlpLayers, ComeFromTheShapes) {
     };
     std::map<std::string, Array> tensors{
         {"0.weight", zeros({4, 3})}, {"0.bias", zeros({4})}, {"2.weight", zeros({2, 4})}, {"2.bias", zeros({2})}};
-    EXPECT_THAT(ok(mlp_layers(tensors, false)), ElementsAre(3, 4, 2));
+    EXPECT_THAT(ok(classifier_layers("mlp", tensors, false)), ElementsAre(3, 4, 2));
     tensors["adam.m.0.weight"] = zeros({4, 3});
-    EXPECT_THAT(ok(mlp_layers(tensors, true)), ElementsAre(3, 4, 2));
-    EXPECT_THAT(mlp_layers(tensors, false).error().text(), HasSubstr("adam.m.0.weight is unknown"));
+    EXPECT_THAT(ok(classifier_layers("mlp", tensors, true)), ElementsAre(3, 4, 2));
+    EXPECT_THAT(classifier_layers("mlp", tensors, false).error().text(), HasSubstr("adam.m.0.weight is unknown"));
     tensors["0.bias"] = zeros({5});
     tensors.erase("2.bias");
-    EXPECT_THAT(mlp_layers(tensors, true).error().text(), HasSubstr("0.bias is f32[5], expected f32[4]; 2.bias is missing"));
+    EXPECT_THAT(classifier_layers("mlp", tensors, true).error().text(),
+                HasSubstr("0.bias is f32[5], expected f32[4]; 2.bias is missing"));
     tensors["0.weight"] = make_array<uint8_t>({2, 2}, {1, 2, 3, 4});
-    EXPECT_THAT(mlp_layers(tensors, true).error().text(), HasSubstr("0.weight is u8[2,2], expected f32 of two axes"));
+    EXPECT_THAT(classifier_layers("mlp", tensors, true).error().text(),
+                HasSubstr("0.weight is u8[2,2], expected f32 of two axes"));
+}
+
+TEST(ClassifierLayers, OfACnn) {
+    const auto zeros = [](std::vector<int64_t> dims) {
+        int64_t count = 1;
+        for (int64_t extent : dims) count *= extent;
+        return make_array<float>(dims, std::vector<float>(static_cast<size_t>(count)));
+    };
+    const std::map<std::string, Array> whole{{"0.weight", zeros({4, 1, 3, 3})}, {"0.bias", zeros({4})},
+                                             {"3.weight", zeros({6, 4, 3, 3})}, {"3.bias", zeros({6})},
+                                             {"7.weight", zeros({10, 24})},     {"7.bias", zeros({10})}};
+    EXPECT_THAT(ok(classifier_layers("cnn", whole, false)), ElementsAre(1, 4, 6, 10));
+    const auto refused = [&](const std::string& name, std::optional<Array> array) {
+        std::map<std::string, Array> changed = whole;
+        changed.erase(name);
+        if (array) changed[name] = *array;
+        return classifier_layers("cnn", changed, false).error().text();
+    };
+    EXPECT_THAT(refused("7.weight", {}), HasSubstr("the linear layer at the end is missing"));
+    EXPECT_THAT(refused("3.bias", {}), HasSubstr("3.bias is missing"));
+    EXPECT_THAT(refused("0.weight", {}), HasSubstr("0.weight is missing"));
+    EXPECT_THAT(refused("7.weight", zeros({10, 25})), HasSubstr("7.weight is f32[10,25], but the layer before it has 6 outputs"));
+    EXPECT_THAT(refused("3.weight", zeros({6, 4, 5, 5})), HasSubstr("expected f32 of [outputs, inputs, 3, 3]"));
+    EXPECT_THAT(refused("8.weight", zeros({1, 1})), HasSubstr("8.weight is unknown"));
+    EXPECT_THAT(classifier_layers("mlp", whole, false).error().text(), HasSubstr("these are not the weights of an MLP"));
 }
 
 }  // namespace

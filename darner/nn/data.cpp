@@ -90,8 +90,19 @@ Result<LabelledImages> make_labelled_images(Array images, Array labels, int64_t 
     const auto label_values = values_of<uint8_t>(labels);
     const int64_t largest = *std::max_element(label_values.begin(), label_values.end());
     if (largest >= classes) return fail(fmt::format("label {} is out of range: there are {} classes", largest, classes));
+    std::vector<int64_t> extents(images.dims.begin() + 1, images.dims.end());
     images.dims = {count, static_cast<int64_t>(images.data.size()) / count};
-    return LabelledImages{std::move(images), std::move(labels)};
+    return LabelledImages{std::move(images), std::move(labels), std::move(extents)};
+}
+
+LabelledImages first_images(const LabelledImages& images, int64_t count) {
+    count = std::min(count, images.count());
+    const auto first = [&](const Array& array, int64_t bytes) {
+        std::vector<int64_t> dims = array.dims;
+        dims[0] = count;
+        return Array{array.dtype, std::move(dims), {array.data.begin(), array.data.begin() + count * bytes}};
+    };
+    return {first(images.images, images.features()), first(images.labels, 1), images.extents};
 }
 
 Result<LabelledDataSet> load_fashion_mnist(const std::string& folder) {

@@ -11,8 +11,9 @@
 namespace darner {
 
 struct LabelledImages {
-    Array images;  // u8[count, features]: one row an image
-    Array labels;  // u8[count]
+    Array images;                       // u8[count, features]: one row an image
+    Array labels;                       // u8[count]
+    std::vector<int64_t> extents = {};  // of one image, whose features they are; empty: not known
     int64_t count() const { return images.dims[0]; }
     int64_t features() const { return images.dims[1]; }
 };
@@ -31,6 +32,9 @@ Result<LabelledDataSet> load_fashion_mnist(const std::string& folder = default_f
 // Only the two files of the test images.
 Result<LabelledImages> load_fashion_mnist_test(const std::string& folder = default_fashion_mnist_folder);
 inline constexpr int64_t fashion_mnist_classes = 10;
+
+// The first `count` of them, or all where there are fewer.
+LabelledImages first_images(const LabelledImages& images, int64_t count);
 
 // The same images and labels as a set of its own; errors name `where`. Takes images of any rank from 2 on.
 Result<LabelledImages> make_labelled_images(Array images, Array labels, int64_t classes, const std::string& where);

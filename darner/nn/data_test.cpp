@@ -3,9 +3,9 @@
 #include "darner/nn/data.h"
 
 #include "darner/nn/batches.h"
+#include "darner/nn/fashion_mnist.h"
 #include "darner/nn/models.h"
 #include "darner/nn/test_support.h"
-#include "darner/nn/trainer.h"
 #include "darner/nn/training.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ TEST(Batches, FollowTheOrderAndDropTheRest) {
     b.output("labels", batch.labels);
     const Value w = b.param("w", f32(), {.init = b.constant(f32(), 1)});
     const Value loss = sum(batch.inputs) * w;
-    accumulate_loss(b, loss, batch);
+    accumulate_loss(b, loss, batch.epoch_step);
     ReferenceSession session(ok(training_step(loss, sgd({.learning_rate = 0}))));
     session.write("data.images", bytes_tensor({5, 2}, {0, 1, 10, 11, 20, 21, 30, 31, 40, 255}));
     session.write("data.labels", bytes_tensor({5}, {0, 1, 2, 3, 4}));
@@ -148,7 +148,7 @@ LabelledDataSet tiny_set() {
             for (int64_t p = 0; p < 12; ++p) pixels.push_back(p == i % 10 ? 255 : static_cast<uint8_t>(p * i % 50));
         }
         return ok(
-            make_labelled_images(make_array<uint8_t>({count, 12}, pixels), make_array<uint8_t>({count}, labels), 10, "tiny"));
+            make_labelled_images(make_array<uint8_t>({count, 3, 4}, pixels), make_array<uint8_t>({count}, labels), 10, "tiny"));
     };
     return {part(40), part(20), 10};
 }
@@ -181,12 +181,13 @@ TEST(FashionMnistModule, LearnsATinySet) {
 
 TEST(FashionMnistModule, WrongOptions) {
     const LabelledDataSet data = tiny_set();
-    const auto error_of = [&](TrainingSettings options) { return fashion_mnist_module(options, data).error().text(); };
+    const auto error_of = [&](FashionMnistSettings options) { return fashion_mnist_module(options, data).error().text(); };
     EXPECT_THAT(error_of({.batch = 41}), HasSubstr("the batch size is 41, expected 1 to 40"));
-    EXPECT_THAT(error_of({.epochs = 0, .batch = 1}), HasSubstr("epochs is 0"));
     EXPECT_THAT(error_of({.batch = 1, .hidden = {4, 0}}), HasSubstr("a hidden layer of 0 outputs"));
     EXPECT_THAT(error_of({.batch = 1, .optimizer = "adma"}), HasSubstr("did you mean \"adam\"?"));
     EXPECT_THAT(error_of({.batch = 1, .learning_rate = -1}), HasSubstr("the learning rate is -1"));
+    EXPECT_THAT(error_of({.batch = 1, .model = "cn"}), HasSubstr("did you mean \"cnn\"?"));
+    EXPECT_THAT(error_of({.batch = 1, .hidden = {2, 2, 2}, .model = "cnn"}), HasSubstr("3 by 4 pixels are too few"));
 }
 
 }  // namespace

@@ -3,37 +3,33 @@
 // anything is compiled.
 #include "darner/nn/evaluate.h"
 
-#include "darner/io/safetensors.h"
+#include "darner/nn/checkpoint.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <filesystem>
 #include <set>
 
 namespace darner {
 namespace {
 
-std::string param_name(size_t layer, const char* what) { return fmt::format("{}.{}", 2 * layer, what); }
+std::string param_name(size_t index, const char* what) { return fmt::format("{}.{}", index, what); }
 
-bool exists(const std::string& path) {
-    std::error_code ignored;
-    return std::filesystem::exists(path, ignored);
+// mlp or cnn: as the file says, or, where it comes from elsewhere, as its first weight looks.
+Result<std::string> model_in(std::string said, const std::map<std::string, Array>& tensors) {
+    if (said.empty()) {
+        const auto first = tensors.find("0.weight");
+        return std::string(first != tensors.end() && first->second.dims.size() == 4 ? "cnn" : "mlp");
+    }
+    if (said == "mlp" || said == "cnn") return said;
+    return invalid(fmt::format("[eval] the file says that its network is \"{}\", expected mlp or cnn", said));
 }
 
-Result<std::string> weights_file(const std::string& path) {
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(path, ignored)) return path;
-    for (const char* name : {"model.safetensors", "checkpoint.safetensors"})
-        if (const std::string file = fmt::format("{}/{}", path, name); exists(file)) return file;
-    Error error = io_error("[eval] the folder has no model.safetensors and no checkpoint.safetensors", path);
-    error.hint = fmt::format("train a model: darner train {} --out {}", fashion_mnist_task, path);
-    return error;
-}
-
-Result<void> check_sizes(const std::vector<int64_t>& layers, const LabelledImages& test) {
-    if (layers.front() != test.features())
+Result<void> check_sizes(const std::string& model, const std::vector<int64_t>& layers, const LabelledImages& test) {
+    if (model == "cnn" && layers.front() != 1)
+        return invalid(fmt::format("the network takes {} channels, the images have 1", layers.front()));
+    if (model == "mlp" && layers.front() != test.features())
         return invalid(fmt::format("the network takes {} inputs, the images have {} pixels", layers.front(), test.features()));
     if (layers.back() != fashion_mnist_classes)
         return invalid(
@@ -43,29 +39,42 @@ Result<void> check_sizes(const std::vector<int64_t>& layers, const LabelledImage
 
 }  // namespace
 
-Result<std::vector<int64_t>> mlp_layers(const std::map<std::string, Array>& tensors, bool extra) {
+Result<std::vector<int64_t>> classifier_layers(const std::string& model, const std::map<std::string, Array>& tensors,
+                                               bool extra) {
+    const bool cnn = model == "cnn";
     std::vector<int64_t> layers;
     std::vector<std::string> problems;
     std::set<std::string> known;
-    for (size_t layer = 0;; ++layer) {
-        const auto weight = tensors.find(param_name(layer, "weight")), bias = tensors.find(param_name(layer, "bias"));
+    bool convolution = cnn, whole = !cnn;
+    for (size_t index = 0;; index += cnn ? 3 : 2) {
+        // Behind the last pool a layer flattens.
+        if (cnn && !tensors.contains(param_name(index, "weight"))) ++index, convolution = false;
+        const auto weight = tensors.find(param_name(index, "weight")), bias = tensors.find(param_name(index, "bias"));
         if (weight == tensors.end()) break;
-        known.insert({weight->first, param_name(layer, "bias")});
+        known.insert({weight->first, param_name(index, "bias")});
         const Array& w = weight->second;
-        if (w.dtype != "f32" || w.dims.size() != 2 || w.data.empty()) {
-            problems.push_back(fmt::format("{} is {}, expected f32 of two axes, [outputs, inputs]", weight->first, type_text(w)));
+        const bool fits = convolution ? w.dims.size() == 4 && w.dims[2] == 3 && w.dims[3] == 3 : w.dims.size() == 2;
+        if (w.dtype != "f32" || !fits || w.data.empty()) {
+            problems.push_back(fmt::format("{} is {}, expected f32 of {}", weight->first, type_text(w),
+                                           convolution ? "[outputs, inputs, 3, 3]" : "two axes, [outputs, inputs]"));
             break;  // what stands behind it cannot be judged
         }
         if (layers.empty()) layers.push_back(w.dims[1]);
-        if (w.dims[1] != layers.back())
+        const bool flattened = cnn && !convolution;  // its inputs are each channel's pixels
+        if (flattened ? w.dims[1] % layers.back() != 0 : w.dims[1] != layers.back())
             problems.push_back(
                 fmt::format("{} is {}, but the layer before it has {} outputs", weight->first, type_text(w), layers.back()));
         layers.push_back(w.dims[0]);
         if (bias == tensors.end())
-            problems.push_back(fmt::format("{} is missing", param_name(layer, "bias")));
+            problems.push_back(fmt::format("{} is missing", param_name(index, "bias")));
         else if (bias->second.dtype != "f32" || bias->second.dims != std::vector<int64_t>{w.dims[0]})
             problems.push_back(fmt::format("{} is {}, expected f32[{}]", bias->first, type_text(bias->second), w.dims[0]));
+        if (flattened) {
+            whole = true;
+            break;
+        }
     }
+    if (!whole && !layers.empty() && problems.empty()) problems.push_back("the linear layer at the end is missing");
     if (layers.empty() && problems.empty()) problems.push_back("0.weight is missing");
     if (!extra && problems.empty())
         for (const auto& [name, array] : tensors)
@@ -74,38 +83,39 @@ Result<std::vector<int64_t>> mlp_layers(const std::map<std::string, Array>& tens
     const size_t shown = std::min<size_t>(problems.size(), 10);
     std::string list = fmt::format("{}", fmt::join(problems.begin(), problems.begin() + static_cast<ptrdiff_t>(shown), "; "));
     if (shown < problems.size()) list += fmt::format("; and {} more", problems.size() - shown);
-    Error error = invalid(fmt::format("[eval] these are not the weights of an MLP: {}", list));
-    error.hint =
-        "expected are 0.weight, 0.bias, 2.weight, ... as darner train and torch.nn.Sequential(Linear, ReLU, ...) name them";
+    Error error = invalid(fmt::format("[eval] these are not the weights of an {}: {}", cnn ? "CNN" : "MLP", list));
+    error.hint = fmt::format(
+        "expected are 0.weight, 0.bias, {}.weight, ... as darner train and torch.nn.Sequential({}, ReLU, ...) name them",
+        cnn ? 3 : 2, cnn ? "Conv2d" : "Linear");
     return error;
 }
 
 Result<EvaluationReport> evaluate_fashion_mnist(const EvaluationOptions& options) {
     EvaluationReport report;
-    TRY(report.weights_file, weights_file(options.weights));
+    TRY(SavedWeights weights, read_weights(options.weights, "darner train fashion-mnist"));
+    report.weights_file = weights.file;
     const auto at_file = [&](Error error) {
         if (error.where.empty()) error.where = report.weights_file;
         return error;
     };
-    TRY(Safetensors weights, read_safetensors(report.weights_file));
-    const bool checkpoint = is_checkpoint(weights);
-    if (checkpoint) {
-        TRY(Checkpoint whole, checkpoint_of(std::move(weights), report.weights_file));
-        weights.tensors = std::move(whole.state);
-    }
-    Result<std::vector<int64_t>> layers = mlp_layers(weights.tensors, checkpoint);
+    Result<std::string> model = model_in(weights.model, weights.tensors);
+    if (!model) return at_file(std::move(model).error());
+    report.model = *model;
+    Result<std::vector<int64_t>> layers = classifier_layers(report.model, weights.tensors, weights.is_checkpoint);
     if (!layers) return at_file(std::move(layers).error());
     report.layers = *layers;
     TRY(const LabelledImages test, load_fashion_mnist_test(options.data_folder));
-    if (Result<void> fits = check_sizes(report.layers, test); !fits) return at_file(std::move(fits).error());
+    if (Result<void> fits = check_sizes(report.model, report.layers, test); !fits) return at_file(std::move(fits).error());
     report.images = test.count();
 
-    TRY(const Module module, fashion_mnist_evaluation(std::span(report.layers).subspan(1, report.layers.size() - 2), test));
+    const Classifier classifier{report.model, {report.layers.begin() + 1, report.layers.end() - 1}};
+    TRY(const Module module, fashion_mnist_evaluation(classifier, test));
     TRY(Session session, compile(module, {.device = options.device}));
     report.device = session.device().name;
     for (const ProgramTensor& tensor : session.program().tensors) {
         if (tensor.role != to_string(Role::param)) continue;
-        TRY(session.write(tensor.name, weights.tensors.at(tensor.name)));
+        if (Result<void> written = session.write(tensor.name, weights.tensors.at(tensor.name)); !written)
+            return at_file(std::move(written).error());
     }
     TRY(write_test_images(session, test));
     TRY(report.result, evaluate(session, test));

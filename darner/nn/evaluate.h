@@ -4,6 +4,7 @@
 
 #include "darner/nn/fashion_mnist.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,15 +18,16 @@ struct EvaluationOptions {
 
 struct EvaluationReport {
     std::string weights_file, device;
-    std::vector<int64_t> layers;  // inputs, the outputs of each hidden layer, classes
+    std::string model;            // mlp or cnn
+    std::vector<int64_t> layers;  // inputs (of a cnn: channels), the outputs of each hidden layer, classes
     int64_t images = 0;
     Evaluation result;
 };
 
 Result<EvaluationReport> evaluate_fashion_mnist(const EvaluationOptions& options);
 
-// The layer sizes of an MLP from its params 0.weight, 0.bias, 2.weight, ...: inputs first, outputs last. The error lists all
-// that does not fit. `extra` allows tensors besides these, as checkpoints have.
-Result<std::vector<int64_t>> mlp_layers(const std::map<std::string, Array>& tensors, bool extra);
+// The layer sizes of an MLP from its params 0.weight, 0.bias, 2.weight, ..., or of a CNN from 0.weight, 0.bias, 3.weight, ...:
+// inputs first, outputs last. The error lists all that does not fit. `extra` allows tensors besides these, as checkpoints have.
+Result<std::vector<int64_t>> classifier_layers(const std::string& model, const std::map<std::string, Array>& tensors, bool extra);
 
 }  // namespace darner

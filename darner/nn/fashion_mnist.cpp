@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace darner {
 namespace {
@@ -25,59 +24,71 @@ ResidentSet resident(std::string_view prefix, const LabelledImages& set) {
 
 int64_t test_batch(const LabelledImages& test) { return std::min<int64_t>(evaluation_batch, test.count()); }
 
-Result<Optimizer> make_optimizer(const TrainingSettings& settings) {
-    using Limits = std::numeric_limits<float>;  // the update computes in f32, which flushes what is smaller to zero
-    const double rate = settings.learning_rate;
-    if (!(rate >= Limits::min() && rate <= Limits::max()))
-        return invalid(fmt::format("[train] the learning rate is {}, expected a number from {:.3g} to {:.3g}", rate,
-                                   Limits::min(), Limits::max()));
-    if (settings.optimizer == "sgd") return sgd({.learning_rate = rate, .momentum = 0.9});
-    if (settings.optimizer == "adam") return adam({.learning_rate = rate});
-    if (settings.optimizer == "adamw") return adamw({.learning_rate = rate});
-    Error error = invalid(fmt::format("[train] there is no optimizer {}: expected sgd, adam or adamw", settings.optimizer));
-    error.hint = did_you_mean(settings.optimizer, std::vector<std::string>{"sgd", "adam", "adamw"});
-    return error;
-}
-
-Result<void> check_settings(const TrainingSettings& settings, const LabelledDataSet& data) {
-    if (settings.epochs < 1) return invalid("[train] epochs is 0, expected at least 1");
-    if (settings.batch < 1 || settings.batch > data.train.count())
-        return invalid(fmt::format("[train] the batch size is {}, expected 1 to {}", settings.batch, data.train.count()));
-    for (int64_t size : settings.hidden)
+Result<void> check_network(const Classifier& network, const LabelledImages& images) {
+    const std::vector<std::string> models{"mlp", "cnn"};
+    if (std::find(models.begin(), models.end(), network.model) == models.end()) {
+        Error error = invalid(fmt::format("[train] there is no model {}: expected mlp or cnn", network.model));
+        error.hint = did_you_mean(network.model, models);
+        return error;
+    }
+    for (int64_t size : network.hidden)
         if (size < 1) return invalid(fmt::format("[train] a hidden layer of {} outputs, expected 1 or more", size));
-    const uint64_t steps = static_cast<uint64_t>(data.train.count() / settings.batch) * settings.epochs;
-    if (steps > UINT32_MAX) return invalid(fmt::format("[train] {} steps are more than the step counter holds", steps));
+    if (network.model == "mlp") return {};
+    const std::vector<int64_t>& pixels = images.extents;
+    if (pixels.size() != 2)
+        return invalid(fmt::format("[train] a cnn takes images with two axes, got {} for each", pixels.size()));
+    if (std::min(pixels[0], pixels[1]) >> network.hidden.size() < 1)
+        return invalid(fmt::format("[train] {} convolutions halve the images as often, and {} by {} pixels are too few for that",
+                                   network.hidden.size(), pixels[0], pixels[1]));
     return {};
 }
 
-Result<Graph> eval_graph(std::span<const int64_t> hidden, const LabelledImages& test) {
-    const auto logits = [&](Value inputs) { return mlp(inputs, hidden, fashion_mnist_classes, nowhere); };
-    return evaluation_graph(resident(test_prefix, test), test_batch(test), fashion_mnist_classes, logits, nowhere);
+Result<void> check_settings(const FashionMnistSettings& settings, const LabelledDataSet& data) {
+    if (settings.batch < 1 || settings.batch > data.train.count())
+        return invalid(fmt::format("[train] the batch size is {}, expected 1 to {}", settings.batch, data.train.count()));
+    return check_network({settings.model, settings.hidden}, data.train);
+}
+
+Value logits(const Classifier& network, Value inputs, const LabelledImages& images) {
+    if (network.model == "mlp") return mlp(inputs, network.hidden, fashion_mnist_classes, nowhere);
+    const Value pixels = reshape(inputs, {-1, 1, images.extents[0], images.extents[1]}, nowhere);
+    return cnn(pixels, network.hidden, fashion_mnist_classes, nowhere);
+}
+
+Result<Graph> eval_graph(const Classifier& network, const LabelledImages& test) {
+    const auto network_of = [&](Value inputs) { return logits(network, inputs, test); };
+    return evaluation_graph(resident(test_prefix, test), test_batch(test), fashion_mnist_classes, network_of, nowhere);
 }
 
 }  // namespace
 
-Result<Module> fashion_mnist_module(const TrainingSettings& settings, const LabelledDataSet& data) {
+std::vector<int64_t> default_hidden(std::string_view model) {
+    return model == "cnn" ? std::vector<int64_t>{16, 32} : std::vector<int64_t>{256};
+}
+
+Result<Module> fashion_mnist_module(const FashionMnistSettings& settings, const LabelledDataSet& data) {
     TRY(check_settings(settings, data));
-    TRY(const Optimizer optimizer, make_optimizer(settings));
+    TRY(const Optimizer optimizer, optimizer_named(settings.optimizer, settings.learning_rate, {}, nowhere));
+    const Classifier network{settings.model, settings.hidden};
     Builder b("step");
     const Builder::Place place = b.place(nowhere);
     const LabelledBatch batch = training_batch(b, resident("data", data.train), settings.batch);
-    const Value loss = cross_entropy(mlp(batch.inputs, settings.hidden, data.classes, nowhere), batch.labels);
-    accumulate_loss(b, loss, batch);
+    const Value loss = cross_entropy(logits(network, batch.inputs, data.train), batch.labels);
+    accumulate_loss(b, loss, batch.epoch_step);
     std::vector<Graph> graphs;
     TRY(Graph step, training_graph(loss, optimizer, {}, nowhere));
     graphs.push_back(std::move(step));
     TRY(Graph report, loss_report_graph(nowhere));
     graphs.push_back(std::move(report));
-    TRY(Graph eval, eval_graph(settings.hidden, data.test));
+    TRY(Graph eval, eval_graph(network, data.test));
     graphs.push_back(std::move(eval));
     return make_module(std::move(graphs));
 }
 
-Result<Module> fashion_mnist_evaluation(std::span<const int64_t> hidden, const LabelledImages& test) {
+Result<Module> fashion_mnist_evaluation(const Classifier& classifier, const LabelledImages& test) {
+    TRY(check_network(classifier, test));
     std::vector<Graph> graphs;
-    TRY(Graph eval, eval_graph(hidden, test));
+    TRY(Graph eval, eval_graph(classifier, test));
     graphs.push_back(std::move(eval));
     return make_module(std::move(graphs));
 }

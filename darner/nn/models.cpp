@@ -121,6 +121,18 @@ Value mlp(Value x, std::span<const int64_t> hidden, int64_t classes, Where where
     return net(x);
 }
 
+Value cnn(Value x, std::span<const int64_t> channels, int64_t classes, Where where) {
+    Sequential net;
+    for (int64_t outputs : channels) {
+        net.add(conv(outputs, {3, 3}, {.geometry = {.padding = {1, 1, 1, 1}}}, where));
+        net.add(relu(where));
+        net.add(max_pool({2, 2}, {}, where));
+    }
+    net.add(flatten(1, where));
+    net.add(linear(classes, {}, where));
+    return net(x);
+}
+
 DecoderConfig smollm2_135m() {
     return {.vocabulary = 49152,
             .hidden = 576,

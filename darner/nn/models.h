@@ -11,6 +11,10 @@ namespace darner {
 // Linear layers with relu between: params 0.weight, 0.bias, 2.weight, ... as in torch.nn.Sequential(Linear, ReLU, Linear).
 Value mlp(Value x, std::span<const int64_t> hidden, int64_t classes, Where where = Where::here());
 
+// 3x3 convolutions with padding, each with relu and a 2x2 max pool, then a linear layer: params as in
+// torch.nn.Sequential(Conv2d, ReLU, MaxPool2d, Conv2d, ReLU, MaxPool2d, Flatten, Linear). x: [batch, channels, height, width].
+Value cnn(Value x, std::span<const int64_t> channels, int64_t classes, Where where = Where::here());
+
 // A decoder-only transformer as Llama has it: RMSNorm before each block, rotary positions on halves of a head, causal attention
 // whose key and value heads serve heads / kv_heads query heads each, SwiGLU, no biases.
 struct DecoderConfig {

@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace darner::testing {
@@ -116,6 +117,43 @@ TEST(Optimizers, BiasCorrectionKeepsItsDigits) {
     }
 }
 
+// The formulas with a rate of each step's own, on the host.
+TEST(Optimizers, SchedulesScaleTheRateOfEachStep) {
+    const Schedule schedule = [](Value step) { return reciprocal(step + 1.0); };
+    ReferenceSession with_sgd(module_of(sgd({.learning_rate = 0.1, .momentum = 0.9, .schedule = schedule}), DType::f64));
+    ReferenceSession with_adamw(module_of(adamw({.learning_rate = 0.05, .weight_decay = 0.2, .schedule = schedule}), DType::f64));
+    double p[3], q[3], momentum[3] = {}, m[3] = {}, v[3] = {};
+    std::copy_n(start, 3, p), std::copy_n(start, 3, q);
+    for (int step = 0; step < 3; ++step) {
+        const double* g = gradients_of_steps[step];
+        for (ReferenceSession* session : {&with_sgd, &with_adamw})
+            session->run("step", {{"g", Tensor::of(DType::f64, {3}, {g, g + 3})}});
+        const double t = step + 1, rate = 0.05 / t;
+        for (int i = 0; i < 3; ++i) {
+            momentum[i] = 0.9 * momentum[i] + g[i];
+            p[i] -= 0.1 / t * momentum[i];
+            m[i] = 0.9 * m[i] + 0.1 * g[i], v[i] = 0.999 * v[i] + 0.001 * g[i] * g[i];
+            q[i] -= rate * 0.2 * q[i];
+            q[i] -= rate * m[i] / (1 - std::pow(0.9, t)) / (std::sqrt(v[i] / (1 - std::pow(0.999, t))) + 1e-8);
+            EXPECT_NEAR(with_sgd.read("p").at(i), p[i], 1e-12) << step << " " << i;
+            EXPECT_NEAR(with_adamw.read("p").at(i), q[i], 1e-12) << step << " " << i;
+        }
+    }
+}
+
+TEST(Optimizers, WarmupAndDecay) {
+    Builder b;
+    b.output("factor", warmup_and_decay(100, 1000)(b.input("step", f64())));
+    const Graph graph = ok(b.finish());
+    const auto at = [&](double step) {
+        return ok(eval(graph, {{"step", Tensor::scalar(DType::f64, step)}})).outputs.at("factor").at(0);
+    };
+    EXPECT_NEAR(at(0), 0.01, 1e-12);
+    EXPECT_NEAR(at(49), 0.5, 1e-12);
+    for (double flat : {99.0, 500.0, 999.0}) EXPECT_NEAR(at(flat), 1, 1e-12);
+    EXPECT_NEAR(at(3999), 0.5, 1e-12);
+}
+
 TEST(Optimizers, WrongOptions) {
     const auto error_of = [](const Optimizer& optimizer) {
         Builder b;
@@ -127,6 +165,9 @@ TEST(Optimizers, WrongOptions) {
     EXPECT_THAT(error_of(adam({.beta1 = 1, .eps = NAN})), HasSubstr("[adam] beta1 is 1"));
     EXPECT_THAT(error_of(adam({.beta1 = 1, .eps = NAN})), HasSubstr("eps is nan"));
     EXPECT_THAT(error_of(adamw({.weight_decay = -0.1})), HasSubstr("[adamw] weight_decay is -0.1"));
+    EXPECT_THAT(optimizer_named("adamm", 0.1).error().hint, HasSubstr("adam"));
+    for (double rate : {0.0, -1.0, 1e-39, 1e39, std::nan("")})
+        EXPECT_THAT(optimizer_named("adam", rate).error().text(), HasSubstr("the learning rate is"));
 }
 
 }  // namespace

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The training loop. Many steps go in one submit: enough for it to last some tens of milliseconds, so that submitting costs
 // nothing, and few enough that progress shows and no driver takes the device for hung. The device always has a submit to
-// go on with while the host reads the loss after an earlier one. A submit never crosses an epoch. How steps are cut into
+// go on with while the host reads the loss after an earlier one. A submit never crosses a round. How steps are cut into
 // submits does not change what they compute, so a training that goes on from a checkpoint has the bits of one that never
 // stopped.
 #include "darner/nn/trainer.h"
 
-#include "darner/base/files.h"
-#include "darner/base/hash.h"
-#include "darner/io/safetensors.h"
+#include "darner/nn/training_folder.h"
 
 #include <fmt/format.h>
 
@@ -16,8 +14,6 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
-#include <filesystem>
-#include <system_error>
 
 namespace darner {
 namespace {
@@ -47,49 +43,41 @@ private:
     uint32_t steps_ = 1;
 };
 
-Error diverged(uint32_t epoch, std::string_view what) {
-    Error error = invalid(fmt::format("training diverged in epoch {}: {} is not finite", epoch, what));
+// `unit` counts from 1.
+Error diverged(const TrainingTask& task, uint32_t unit, std::string_view what) {
+    Error error = invalid(fmt::format("training diverged by {} {}: {} is not finite", task.unit, unit, what));
     error.hint = "try a lower --lr";
     return error;
 }
 
-// The epochs of a run that has settings and a session. What it has reached is in `run`.
+// The rounds of a run that has settings and a session. What it has reached is in `run`.
 class Training {
 public:
-    Training(Checkpoint& run, const TrainingCallbacks& callbacks, const LabelledDataSet& data, Session& session)
-        : run_(run),
-          callbacks_(callbacks),
-          data_(data),
-          session_(session),
-          steps_per_epoch_(static_cast<uint32_t>(data.train.count() / run.settings.batch)) {}
+    Training(const TrainingTask& task, Checkpoint& run, const TrainingCallbacks& callbacks, Session& session)
+        : task_(task), run_(run), callbacks_(callbacks), session_(session) {}
 
-    Result<void> write_data() {
-        TRY(session_.write("data.images", data_.train.images));
-        TRY(session_.write("data.labels", data_.train.labels));
-        return write_test_images(session_, data_.test);
-    }
-
-    // The next epoch; false when the caller wants to stop before its end.
-    Result<bool> epoch(EpochReport& report) {
-        const auto count = static_cast<uint32_t>(data_.train.count());
-        const std::vector<int32_t> order = epoch_order(run_.settings.seed, run_.epochs_done(), count);
-        TRY(session_.write("data.order", make_array<int32_t>({count}, order)));
-        report = {.epoch = run_.epochs_done() + 1};
+    // To the end of the round that is in progress; false when the caller wants to stop before it.
+    Result<bool> round(RoundReport& report) {
+        const uint32_t per_round = task_.units_per_round;
+        // A training that had reached its goal within a round goes on in it.
+        const uint32_t begin = run_.done - run_.done % per_round;
+        report = {.done = std::min(run_.goal, begin + per_round)};
+        if (task_.begin_round) TRY(task_.begin_round(session_, run_.done));
+        const uint32_t first = steps(run_.done), end = steps(report.done);
         const Clock::time_point start = Clock::now();
-        for (uint32_t submitted = 0, done = 0; done < steps_per_epoch_;) {
-            TRY(const bool wait, fill_queue(submitted));
+        for (uint32_t submitted = first, done = first; done < end;) {
+            TRY(const bool wait, fill_queue(submitted, end));
             if (!wait) continue;
             TRY(const float loss_sum, finish_oldest(done));
-            // The sum stays what it is once it is not finite: an epoch that diverged need not be finished.
-            if (!std::isfinite(loss_sum)) return diverged(report.epoch, "the loss");
-            report.train_loss = static_cast<double>(loss_sum) / done;
+            // The sum stays what it is once it is not finite: a round that diverged need not be finished.
+            if (!std::isfinite(loss_sum)) return diverged(task_, (done - 1) / task_.steps_per_unit + 1, "the loss");
+            report.train_loss = static_cast<double>(loss_sum) / (done - steps(begin));
             report.seconds = seconds_between(start, last_finish_);
-            report.images_per_second = static_cast<double>(done) * run_.settings.batch / report.seconds;
+            report.examples_per_second = (done - first) * task_.examples_per_step / report.seconds;
             show_progress(report, done);
             if (callbacks_.stop && callbacks_.stop()) return false;
         }
-        TRY(const Evaluation evaluation, evaluate(session_, data_.test));
-        report.test_accuracy = evaluation.accuracy;
+        TRY(task_.evaluate(session_, report));
         return true;
     }
 
@@ -99,15 +87,17 @@ private:
         Clock::time_point queued;
     };
 
-    // Queues the epoch's next submit where there is room for it and the oldest one is still at work. True when it is time to
+    uint32_t steps(uint32_t units) const { return units * task_.steps_per_unit; }
+
+    // Queues the round's next submit where there is room for it and the oldest one is still at work. True when it is time to
     // take that one's loss.
-    Result<bool> fill_queue(uint32_t& submitted) {
-        if (in_flight_.size() == most_submits_in_flight || submitted == steps_per_epoch_) return true;
+    Result<bool> fill_queue(uint32_t& submitted, uint32_t end) {
+        if (in_flight_.size() == most_submits_in_flight || submitted == end) return true;
         if (!in_flight_.empty()) {
             TRY(const uint64_t finished, session_.finished("report"));
             if (finished > losses_read_) return true;
         }
-        const uint32_t steps = std::min(submit_size_.steps(), steps_per_epoch_ - submitted);
+        const uint32_t steps = std::min(submit_size_.steps(), end - submitted);
         TRY(session_.submit("step", steps));
         TRY(session_.submit("report", 1));
         in_flight_.push_back({steps, Clock::now()});
@@ -128,25 +118,21 @@ private:
         return values_of<float>(loss_sum)[0];
     }
 
-    void show_progress(const EpochReport& report, uint32_t done) const {
+    void show_progress(const RoundReport& report, uint32_t done) const {
         if (!callbacks_.progress) return;
-        TrainingProgress progress{
-            .epoch = report.epoch, .epochs = run_.settings.epochs, .step = done, .steps_per_epoch = steps_per_epoch_};
-        progress.loss = report.train_loss;
-        progress.images_per_second = report.images_per_second;
-        const double steps_left = static_cast<double>(progress.epochs - report.epoch + 1) * steps_per_epoch_ - done;
-        progress.seconds_left = steps_left * run_.settings.batch / report.images_per_second;
+        TrainingProgress progress{.step = done, .steps = steps(run_.goal), .loss = report.train_loss};
+        progress.examples_per_second = report.examples_per_second;
+        progress.seconds_left = (progress.steps - done) * task_.examples_per_step / report.examples_per_second;
         callbacks_.progress(progress);
     }
 
+    const TrainingTask& task_;
     const Checkpoint& run_;
     const TrainingCallbacks& callbacks_;
-    const LabelledDataSet& data_;
     Session& session_;
-    uint32_t steps_per_epoch_;
     SubmitSize submit_size_;
     std::deque<Submit> in_flight_;
-    uint64_t losses_read_ = 0;  // of all epochs
+    uint64_t losses_read_ = 0;  // of all rounds
     Clock::time_point last_finish_ = {};
 };
 
@@ -186,182 +172,121 @@ Result<void> write_state(Session& session, const Checkpoint& checkpoint, const s
 }
 
 // The network's params under PyTorch's names, and nothing else: what load_state_dict() takes.
-Safetensors model_of(const Session& session, const std::map<std::string, Array>& state) {
+Safetensors model_of(const TrainingTask& task, const Session& session, const std::map<std::string, Array>& state) {
     Safetensors file;
+    file.metadata = task.metadata;
     file.metadata["format"] = "pt";
-    file.metadata["inputs"] = fmt::format("(pixel / 255 - {}) / {}", fashion_mnist_mean, fashion_mnist_deviation);
+    file.metadata[model_key] = task.model;
     for (const ProgramTensor& tensor : session.program().tensors)
         if (tensor.role == to_string(Role::param)) file.tensors[tensor.name] = state.at(tensor.name);
     return file;
 }
 
 // The loss is of the params before a step, so the last step can still spoil them.
-Result<void> check_finite(const Safetensors& model, uint32_t epoch) {
+Result<void> check_finite(const TrainingTask& task, const Safetensors& model, uint32_t unit) {
     for (const auto& [name, array] : model.tensors) {
         if (array.dtype != "f32") continue;
         const auto values = values_of<float>(array);
         if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }))
-            return diverged(epoch, name);
+            return diverged(task, unit, name);
     }
     return {};
 }
 
-// --- where a training begins and what it leaves ---------------------------------------------------------------------
+// --- from the beginning to the end --------------------------------------------------------------------------------------
 
-std::string data_in_words(const LabelledDataSet& data) {
-    Hasher hasher;
-    for (const Array* array : {&data.train.images, &data.train.labels, &data.test.images, &data.test.labels})
-        hasher.add(std::string_view(reinterpret_cast<const char*>(array->data.data()), array->data.size()));
-    return fmt::format("{} training and {} test images of {} pixels, hash {:016x}", data.train.count(), data.test.count(),
-                       data.train.features(), hasher.value());
-}
-
-bool same_folder(const std::string& a, const std::string& b) {
-    std::error_code ignored;
-    return a == b || std::filesystem::equivalent(a, b, ignored);
-}
-
-// The files of a training, and what stands in them.
-class Output {
-public:
-    explicit Output(const std::string& folder) : file_(folder) {}
-
-    bool wanted() const { return !file_.folder().empty(); }
-    CheckpointFile& file() { return file_; }
-    std::string model_path() const { return file_.folder() + "/model.safetensors"; }
-
-    // Another training's unfinished work is kept; a folder that cannot be written is found before the training, not after it.
-    Result<void> prepare(bool resumed_here, std::vector<std::string>& notes) {
-        TRY(make_folder(file_.folder()));
-        std::error_code ignored;
-        if (std::filesystem::is_directory(model_path(), ignored))
-            return io_error("cannot write the model: a folder has its name", model_path());
-        file_.remove_leftovers();
-        if (resumed_here) return {};
-        TRY(const std::string aside, file_.set_aside_unfinished());
-        if (!aside.empty())
-            notes.push_back(
-                fmt::format("an unfinished training was in {0}; its checkpoint is in {1} now: go on with it by "
-                            "--resume {1}",
-                            file_.folder(), aside));
-        return {};
-    }
-
-    Result<void> save(const Checkpoint& run) {
-        TRY(file_.write(run));
-        saved_ = run.epochs_done();
-        return {};
-    }
-
-    // "epochs 1 to 3 are kept in DIR: …"
-    std::string way_on() const {
-        if (!saved_) return {};
-        const std::string kept = *saved_ == 0   ? "no epoch was finished"
-                                 : *saved_ == 1 ? "epoch 1 is kept"
-                                                : fmt::format("epochs 1 to {} are kept", *saved_);
-        return fmt::format("{}; go on with: darner train {} --resume {}", kept, fashion_mnist_task, file_.folder());
-    }
-
-    Error with_way_on(Error error) const {
-        if (error.hint.empty()) error.hint = way_on();
+// What the run's checkpoint says of its task from the first step on.
+Result<void> describe(const TrainingTask& task, RunStart& start, const RunOptions& options) {
+    Checkpoint& run = start.checkpoint;
+    if (start.resumed && run.data != task.data) {
+        Error error =
+            invalid(fmt::format("[resume] the data is not that of the checkpoint: got {}, expected {}", task.data, run.data),
+                    task.data_path);
+        error.hint = "--data names what the training began with";
         return error;
     }
-
-private:
-    CheckpointFile file_;
-    std::optional<uint32_t> saved_;  // the epochs of the checkpoint that this run has written
-};
-
-// At the first epoch with the settings given, or where the checkpoint of `resumed` stands.
-Result<Checkpoint> beginning(const FashionMnistOptions& options, CheckpointFile& resumed, std::vector<std::string>& notes) {
-    Checkpoint run;
-    run.task = fashion_mnist_task;
-    run.settings = settings_of(options.choices);
-    if (options.resume_folder.empty()) return run;
-    TRY(run, resumed.read(run.task));
-    TRY(const TrainingSettings settings, resumed_settings(run, options.choices));
-    run.settings = settings;
-    const uint32_t done = run.epochs_done();
-    run.settings.epochs = std::max(run.settings.epochs, done);
-    if (resumed.damage())
-        notes.push_back(fmt::format("{} is damaged ({}): going on from the checkpoint of the epoch before it, {}", resumed.path(),
-                                    resumed.damage()->message, resumed.previous_path()));
-    if (done < run.settings.epochs)
-        notes.push_back(fmt::format("going on from {}: {} of {} epochs are done, epoch {} starts from its beginning",
-                                    resumed.folder(), done, run.settings.epochs, done + 1));
-    return run;
-}
-
-Result<void> check_data(Checkpoint& run, const LabelledDataSet& data, const FashionMnistOptions& options) {
-    const std::string now = data_in_words(data);
-    if (!options.resume_folder.empty() && run.data != now) {
-        Error error = invalid(fmt::format("[resume] the data is not that of the checkpoint: got {}, expected {}", now, run.data),
-                              options.data_folder);
-        error.hint = "--data names the folder of the images that the training began with";
-        return error;
-    }
-    run.data = now;
+    run.unit = task.unit;
+    run.data = task.data;
+    run.settings = task.settings;
+    run.model = task.model;
+    run.goal = std::max(options.goal.value_or(start.resumed ? run.goal : task.default_goal), run.done);
+    if (run.goal < 1) return invalid(fmt::format("[train] {}s is 0, expected at least 1", task.unit));
+    if (const uint64_t steps = uint64_t{run.goal} * task.steps_per_unit; steps > UINT32_MAX)
+        return invalid(fmt::format("[train] {} steps are more than the step counter holds", steps));
+    // An evaluation within a round, where an earlier goal lay, is none of the longer training's.
+    if (run.done < run.goal && run.done % task.units_per_round != 0 && !run.history.empty()) run.history.pop_back();
+    if (start.resumed && run.done < run.goal)
+        start.notes.push_back(fmt::format("going on from {}: {} of {} {}s are done, {} {} is next", start.file.folder(), run.done,
+                                          run.goal, task.unit, task.unit, run.done + 1));
     return {};
 }
 
-Result<void> train_epochs(Training& training, Checkpoint& run, Session& session, const TrainingCallbacks& callbacks,
-                          Output& output, TrainingReport& report) {
-    while (run.epochs_done() < run.settings.epochs && !report.stopped) {
-        EpochReport done;
-        TRY(const bool whole, training.epoch(done));
+Result<void> train_rounds(Training& training, const TrainingTask& task, Checkpoint& run, Session& session,
+                          const TrainingCallbacks& callbacks, TrainingFolder& folder, TrainingReport& report) {
+    while (run.done < run.goal && !report.stopped) {
+        RoundReport done;
+        TRY(const bool whole, training.round(done));
         report.stopped = !whole;
         if (!whole) break;
         TRY(run.state, read_state(session));
-        TRY(check_finite(model_of(session, run.state), done.epoch));
-        run.history.push_back({done.train_loss, done.test_accuracy});
-        if (output.wanted()) TRY(output.save(run));
-        report.epochs.push_back(done);
-        if (callbacks.epoch) callbacks.epoch(done);
-        report.stopped = run.epochs_done() < run.settings.epochs && callbacks.stop && callbacks.stop();
+        TRY(check_finite(task, model_of(task, session, run.state), done.done));
+        run.done = done.done;
+        run.history.push_back({done.done, done.train_loss, done.evaluation});
+        if (folder.wanted()) TRY(folder.save(run));
+        report.rounds.push_back(done);
+        if (callbacks.round) callbacks.round(done);
+        report.stopped = run.done < run.goal && callbacks.stop && callbacks.stop();
     }
     return {};
 }
 
 }  // namespace
 
-Result<TrainingReport> train_fashion_mnist(const FashionMnistOptions& options, const TrainingCallbacks& callbacks) {
-    TrainingStart start;
-    CheckpointFile resumed(options.resume_folder);
-    TRY(Checkpoint run, beginning(options, resumed, start.notes));
-    TRY(const LabelledDataSet data, load_fashion_mnist(options.data_folder));
-    TRY(check_data(run, data, options));
-    TRY(const Module module, fashion_mnist_module(run.settings, data));
-    const bool here = options.out_folder.empty() || same_folder(options.out_folder, options.resume_folder);
-    Output output(here ? options.resume_folder : options.out_folder);
-    if (here) output.file() = resumed;
-    if (output.wanted()) TRY(output.prepare(here, start.notes));
-    TRY(Session session, compile(module, {.device = options.device, .seed = run.settings.seed}));
+Result<RunStart> start_run(const std::string& task, const std::string& command, const RunOptions& options) {
+    RunStart start{.checkpoint = {}, .file = CheckpointFile(options.resume_folder), .resumed = !options.resume_folder.empty()};
+    start.checkpoint.task = task;
+    if (!start.resumed) return start;
+    TRY(start.checkpoint, start.file.read(task, command));
+    if (start.file.damage())
+        start.notes.push_back(fmt::format("{} is damaged ({}): going on from the checkpoint before it, {}", start.file.path(),
+                                          start.file.damage()->message, start.file.previous_path()));
+    return start;
+}
 
-    start.device = session.device().name;
-    start.settings = run.settings;
-    start.epochs_done = run.epochs_done();
-    if (!options.resume_folder.empty()) {
-        TRY(write_state(session, run, resumed.path()));
-        if (run.device != start.device)
+Result<TrainingReport> train(const TrainingTask& task, RunStart start, const RunOptions& options,
+                             const TrainingCallbacks& callbacks) {
+    TRY(describe(task, start, options));
+    Checkpoint& run = start.checkpoint;
+    const bool here = options.out_folder.empty() || same_folder(options.out_folder, options.resume_folder);
+    TrainingFolder folder(here ? start.file : CheckpointFile(options.out_folder), task.command);
+    if (folder.wanted()) TRY(folder.prepare(here, start.notes));
+    TRY(Session session, compile(task.module, {.device = options.device, .seed = task.seed}));
+
+    const std::string device = session.device().name;
+    if (start.resumed) {
+        TRY(write_state(session, run, start.file.path()));
+        if (run.device != device)
             start.notes.push_back(
                 fmt::format("the checkpoint was made on {}: the bits will not be those of one run there", run.device));
     } else {
         TRY(run.state, read_state(session));
     }
-    run.device = start.device;
-    if (output.wanted()) TRY(output.save(run));
-    if (callbacks.started) callbacks.started(start);
+    run.device = device;
+    if (folder.wanted()) TRY(folder.save(run));
+    if (callbacks.started)
+        callbacks.started(
+            {task.name, device, task.settings, task.data, task.unit, run.done, run.goal, task.steps_per_unit, start.notes});
 
-    Training training(run, callbacks, data, session);
-    TRY(training.write_data());
+    TRY(task.write_data(session));
+    Training training(task, run, callbacks, session);
     TrainingReport report;
-    if (Result<void> trained = train_epochs(training, run, session, callbacks, output, report); !trained)
-        return output.with_way_on(std::move(trained).error());
-    report.way_on = output.way_on();
-    if (report.stopped || !output.wanted()) return report;
-    report.model_file = output.model_path();
-    if (Result<void> written = write_safetensors(report.model_file, model_of(session, run.state)); !written)
-        return output.with_way_on(std::move(written).error());
+    if (Result<void> trained = train_rounds(training, task, run, session, callbacks, folder, report); !trained)
+        return folder.with_way_on(std::move(trained).error());
+    report.way_on = folder.way_on();
+    if (report.stopped || !folder.wanted()) return report;
+    report.model_file = folder.model_path();
+    if (Result<void> written = write_safetensors(report.model_file, model_of(task, session, run.state)); !written)
+        return folder.with_way_on(std::move(written).error());
     return report;
 }
 

@@ -1,62 +1,109 @@
 // SPDX-License-Identifier: MIT
-// Trains a network on Fashion-MNIST from files to a saved model: what `darner train fashion-mnist` does.
+// The training loop of the command: from the beginning or a checkpoint to a saved model, for any network whose module has the
+// graphs `step`, `report` and those that its task evaluates with. A training is counted in units, epochs or steps; a round of
+// some units ends with an evaluation, a checkpoint and a report.
+//
+//   TRY(RunStart start, start_run("chess", "darner train chess", options));
+//   TRY(ChessSettings settings, settings_of_run(start, choices));
+//   TrainingTask task{.name = "chess", .settings = settings_of(settings), .module = ..., ...};
+//   return train(task, std::move(start), options, callbacks);
 #pragma once
 
 #include "darner/nn/checkpoint.h"
-#include "darner/nn/fashion_mnist.h"
+#include "darner/runtime/session.h"
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace darner {
 
-struct FashionMnistOptions {
-    TrainingChoices choices = {};
-    std::string device = {};  // as CompileOptions::device
-    std::string data_folder = default_fashion_mnist_folder;
-    // Gets checkpoint.safetensors after each epoch and model.safetensors at the end. Empty: the resumed folder; without one
+struct RunOptions {
+    std::optional<uint32_t> goal = {};  // how many epochs or steps, those before a checkpoint included
+    std::string device = {};            // as CompileOptions::device
+    // Gets checkpoint.safetensors after each round and model.safetensors at the end. Empty: the resumed folder; without one
     // nothing is written.
     std::string out_folder = {};
     std::string resume_folder = {};  // goes on from the checkpoint there
 };
 
 struct TrainingStart {
-    std::string device;  // its name
-    TrainingSettings settings;
-    uint32_t epochs_done = 0;        // by the checkpoint
+    std::string task, device;  // their names
+    Settings settings;
+    std::string data;  // in words
+    std::string unit;
+    uint32_t done = 0, goal = 0;  // in units; done by the checkpoint
+    uint32_t steps_per_unit = 1;
     std::vector<std::string> notes;  // what a user should know: sentences without a full stop
 };
 
-struct EpochReport {
-    uint32_t epoch = 0;  // from 1
-    double train_loss = 0, test_accuracy = 0;
-    double seconds = 0, images_per_second = 0;  // of training, evaluation aside
+struct RoundReport {
+    uint32_t done = 0;  // units, from the training's beginning
+    double train_loss = 0, evaluation = 0;
+    double seconds = 0, examples_per_second = 0;  // of training, evaluation aside
+    std::string sample;                           // of what the network makes, where it makes something
 };
 
 // When a submit is known to have finished.
 struct TrainingProgress {
-    uint32_t epoch = 0, epochs = 0;          // epoch from 1
-    uint32_t step = 0, steps_per_epoch = 0;  // steps of this epoch that are done
-    double loss = 0;                         // mean over them
-    double images_per_second = 0, seconds_left = 0;
+    uint32_t step = 0, steps = 0;  // of the whole training
+    double loss = 0;               // mean over this round's steps so far
+    double examples_per_second = 0, seconds_left = 0;
 };
 
 struct TrainingCallbacks {
     std::function<void(const TrainingStart&)> started = {};
     std::function<void(const TrainingProgress&)> progress = {};
-    std::function<void(const EpochReport&)> epoch = {};  // its checkpoint is written
+    std::function<void(const RoundReport&)> round = {};  // its checkpoint is written
     std::function<bool()> stop = {};                     // asked after each submit; true breaks the training off
 };
 
 struct TrainingReport {
     std::string model_file;           // empty when nothing was written
-    std::vector<EpochReport> epochs;  // of this run: those of the checkpoint aside
+    std::vector<RoundReport> rounds;  // of this run: those of the checkpoint aside
     bool stopped = false;             // by the callback
     std::string way_on;               // where the training broke off, in words, and how to go on
 };
 
+// What is trained.
+struct TrainingTask {
+    std::string name;              // as in checkpoints
+    std::string command;           // that trains it, for hints: "darner train chess"
+    std::string unit = "epoch";    // or "step"
+    uint32_t steps_per_unit = 1;   // of `step`, in one unit
+    uint32_t units_per_round = 1;  // the last round may have fewer
+    uint32_t default_goal = 1;     // in units
+    double examples_per_step = 1;  // for the speed
+    std::string data, data_path;   // Checkpoint::data, and where errors say that it comes from
+    Settings settings;
+    std::string model;                                 // Checkpoint::model
+    std::map<std::string, std::string> metadata = {};  // of the model file, besides `model`
+    uint64_t seed = 0;
+    Module module;  // `step` sums its losses in `loss_sum`, anew each round; `report` is loss_report_graph()
+    std::function<Result<void>(Session&)> write_data;
+    std::function<Result<void>(Session&, uint32_t unit)> begin_round = {};  // `unit`: the round's first, from 0
+    std::function<Result<void>(Session&, RoundReport&)> evaluate;           // fills in `evaluation` and `sample`
+};
+
+// Where a run begins: at the first step, or at a checkpoint.
+struct RunStart {
+    Checkpoint checkpoint;
+    CheckpointFile file;  // of the resumed folder
+    bool resumed = false;
+    std::vector<std::string> notes;
+};
+Result<RunStart> start_run(const std::string& task, const std::string& command, const RunOptions& options);
+
+template <class T>
+Result<T> settings_of_run(const RunStart& start, const Choices<T>& choices) {
+    if (!start.resumed) return choices.values;
+    return resumed_settings(start.checkpoint.settings, choices);
+}
+
 // Errors that break a training off say in their hint what is kept and how to go on.
-Result<TrainingReport> train_fashion_mnist(const FashionMnistOptions& options, const TrainingCallbacks& callbacks = {});
+Result<TrainingReport> train(const TrainingTask& task, RunStart start, const RunOptions& options,
+                             const TrainingCallbacks& callbacks = {});
 
 }  // namespace darner

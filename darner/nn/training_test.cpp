@@ -216,7 +216,7 @@ TEST(TrainingStep, NodesHaveThePlacesOfTheUser) {
         const std::array<int64_t, 1> hidden{5};
         const LabelledBatch batch = training_batch(b, {.count = 8, .features = 6}, 4);
         const Value loss = cross_entropy(mlp(batch.inputs, hidden, 3), batch.labels);
-        accumulate_loss(b, loss, batch);
+        accumulate_loss(b, loss, batch.epoch_step);
         const Module module = ok(training_step(loss, optimizer));
         for (const Graph& graph : module.graphs) {
             for (const Graph& each : {graph, ok(expand(graph)), ok(cleanup(ok(expand(graph))))})

@@ -63,6 +63,7 @@ struct CaseGenerator {
 std::span<const CaseGenerator> rearranging_cases();  // of arrange.cpp, lookup.cpp, resize.cpp, statistics.cpp
 std::span<const CaseGenerator> loss_cases();         // of losses, dropout
 std::span<const CaseGenerator> conv_cases();         // of convolutions
+std::span<const CaseGenerator> window_cases();       // of windows, pools, norms
 
 // Empty: nobody wrote cases for this op.
 std::vector<OpCase> op_cases(const OpDef& op);
