@@ -10,6 +10,7 @@
 #include "darner/io/npy.h"
 #include "darner/io/safetensors.h"
 #include "darner/nn/layers.h"
+#include "darner/nn/norms.h"
 #include "darner/nn/optimizers.h"
 #include "darner/nn/training.h"
 #include "darner/ops/ops.h"

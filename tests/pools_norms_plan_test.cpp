@@ -2,6 +2,7 @@
 // How pools and norms are planned: in how many kernels, and that no window of a pool is ever stored. And that norms are right
 // where they are hard: rows of one element and of very many, means far from 0.
 #include "darner/graph/text.h"
+#include "darner/kernels/row.h"
 #include "darner/transform/vjp.h"
 #include "tests/compare.h"
 
@@ -103,6 +104,15 @@ TEST(PoolPlan, IsRightOnEveryDeviceAtOddShapes) {
         const Graph graph = gradients_of(graph_of(fmt::format("x = input {}", c.x), c.call));
         for (const DeviceCase& on : device_cases()) EXPECT_EQ(compare(graph, random_leaves(graph, 3), on), "") << c.call;
     }
+}
+
+// Windows of 9 elements have a lane each where they fill the device; a few rows share their lanes still.
+TEST(PoolPlan, ShortRowsHaveALaneEachWhereThereAreMany) {
+    constexpr kernels::RowReduce largest[] = {{kernels::RowOp::max, 0}};
+    const Caps caps = h200_caps();
+    EXPECT_EQ(kernels::row_shape(1 << 20, 9, largest, 0, caps)->lanes, 1u);
+    EXPECT_EQ(kernels::row_shape(100, 9, largest, 0, caps)->lanes, 16u);
+    EXPECT_GT(kernels::row_shape(1 << 20, 100, largest, 0, caps)->lanes, 1u);
 }
 
 // Ties: each of the n elements of a window that have its maximum gets an n-th of its gradient, where windows overlap too.
