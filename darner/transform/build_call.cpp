@@ -22,7 +22,7 @@ HeldCall::HeldCall(Builder& builder, const Node& node, std::vector<Value> operan
 }
 
 Value expand_call(const HeldCall& call) {
-    const Value value = std::get<ExpandLower>(call->op->lower).expand(*call);
+    const Value value = call->op->expansion()(*call);
     if (call->builder->failed()) return {};
     CHECK(value.valid() && value.builder == call->builder, "the expansion of " + std::string(call->op->name) + " gave no value");
     CHECK(value.type() == call.result_type(), "the expansion of " + std::string(call->op->name) + " gave " +
