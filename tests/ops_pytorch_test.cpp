@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ops against PyTorch: results and gradients of drawn calls (testdata/ops_pytorch.py), in the reference and on devices. The
+// Ops against PyTorch: results and gradients of drawn calls (testdata/ops_pytorch*.py), in the reference and on devices. The
 // reference of a composite is its own expansion, so this is what tells that an expansion means the right thing.
 #include "darner/graph/text.h"
 #include "darner/io/safetensors.h"
@@ -10,7 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 namespace darner::test {
@@ -60,25 +62,34 @@ Result<Case> read_case(const Graph& graph, Numbers& numbers) {
     return c;
 }
 
+void read_file(const std::string& path, std::vector<Case>& read) {
+    SCOPED_TRACE(path);
+    const auto file = read_safetensors(path);
+    ASSERT_TRUE(file) << file.error().text();
+    const auto values = tensor_of(file->tensors.at("values"));
+    const auto module = parse_module(file->metadata.at("graphs"));
+    ASSERT_TRUE(values);
+    ASSERT_TRUE(module) << module.error().text();
+    Numbers numbers(*values);
+    for (const Graph& graph : module->graphs) {
+        Result<Case> c = read_case(graph, numbers);
+        ASSERT_TRUE(c) << to_text(graph) << c.error().text();
+        read.push_back(std::move(*c));
+    }
+    EXPECT_TRUE(numbers.at_end()) << "the graphs do not take all numbers of the file";
+}
+
 const std::vector<Case>& cases() {
     static const std::vector<Case> all = [] {
-        std::vector<Case> read;
-        const auto file = read_safetensors(DARNER_SOURCE_DIR "/tests/testdata/ops_pytorch.safetensors");
-        EXPECT_TRUE(file) << (file ? "" : file.error().text());
-        if (!file) return read;
-        const auto values = tensor_of(file->tensors.at("values"));
-        const auto module = parse_module(file->metadata.at("graphs"));
-        EXPECT_TRUE(values);
-        EXPECT_TRUE(module) << (module ? "" : module.error().text());
-        if (!values || !module) return read;
-        Numbers numbers(*values);
-        for (const Graph& graph : module->graphs) {
-            Result<Case> c = read_case(graph, numbers);
-            EXPECT_TRUE(c) << to_text(graph) << (c ? "" : c.error().text());
-            if (!c) return read;
-            read.push_back(std::move(*c));
+        std::vector<std::string> paths;
+        for (const auto& entry : std::filesystem::directory_iterator(DARNER_SOURCE_DIR "/tests/testdata")) {
+            const std::string name = entry.path().filename();
+            if (name.starts_with("ops_pytorch") && name.ends_with(".safetensors")) paths.push_back(entry.path());
         }
-        EXPECT_TRUE(numbers.at_end()) << "the graphs do not take all numbers of the file";
+        std::sort(paths.begin(), paths.end());
+        EXPECT_GE(paths.size(), 2u);
+        std::vector<Case> read;
+        for (const std::string& path : paths) read_file(path, read);
         return read;
     }();
     return all;

@@ -129,7 +129,11 @@ class AttentionBuilder {
 public:
     AttentionBuilder(Builder& b, const AttentionSpec& spec, const AttentionShape& shape)
         : b_(b), spec_(spec), shape_(shape), rows_(shape.rows), cols_(shape.cols) {
-        b.workgroup_size(shape.threads_x, shape.threads_y);
+        // CPU drivers run neighbours along the first axis in the lanes of a vector.
+        if (shape.staged)
+            b.workgroup_size(shape.threads_x, shape.threads_y);
+        else
+            b.workgroup_size(shape.threads_y);
         const Expr workgroup = linear_workgroup(b, shape.grid);
         // A grid folded with a few workgroups too many: those repeat the last one's work and store nothing.
         if (!shape.grid.exact()) real_ = workgroup < shape.grid.used;
@@ -139,8 +143,8 @@ public:
         chunk_ = id / tiles % shape.chunks;
         kv_head_ = id / (tiles * shape.chunks) % spec.kv_heads;
         batch_ = id / (tiles * shape.chunks * spec.kv_heads);
-        x_ = b.local_id(0);
-        y_ = b.local_id(1);
+        x_ = shape.staged ? b.local_id(0) : b.u32(0);
+        y_ = b.local_id(shape.staged ? 1 : 0);
         scores_.emplace(b, spec, batch_);
     }
     virtual ~AttentionBuilder() = default;
@@ -159,10 +163,8 @@ protected:
     struct Side {
         Load owned, other;
         uint32_t features;
-        Values cached;  // of the owned row, where they stay in registers
     };
 
-    virtual void cache(Side&) {}
     // The products of owned rows with the tile of the other side.
     virtual Values product(const Side& side) = 0;
     // Hands weights to the weighted sum of that number.
@@ -225,8 +227,7 @@ protected:
 
     void forward() {
         const uint32_t count = spec_.group * spec_.queries;
-        Side scored{of_query(spec_.q), of_key(spec_.k), spec_.depth, {}};
-        cache(scored);
+        const Side scored{of_query(spec_.q), of_key(spec_.k), spec_.depth};
         Values init(rows_, b_.f32(lowest));
         for (const Expr& sum : zeros(rows_ + (spec_.y ? sums() : 0))) init.push_back(sum);
         const Values end = over_tiles(visible_keys(count), spec_.keys, init,
@@ -309,10 +310,8 @@ protected:
 
     void query_gradient() {
         const uint32_t count = spec_.group * spec_.queries;
-        Side scored{of_query(spec_.q), of_key(spec_.k), spec_.depth, {}},
-            weighed{of_query(spec_.dy), of_key(spec_.v), spec_.width, {}};
-        cache(scored);
-        cache(weighed);
+        const Side scored{of_query(spec_.q), of_key(spec_.k), spec_.depth},
+            weighed{of_query(spec_.dy), of_key(spec_.v), spec_.width};
         std::vector<Query> queries;
         std::vector<Numbers> numbers;
         for (uint32_t i = 0; i < rows_; ++i) {
@@ -339,10 +338,8 @@ protected:
     }
 
     void key_gradient() {
-        Side scored{of_key(spec_.k), of_head_query(spec_.q), spec_.depth, {}};
-        Side weighed{of_key(spec_.v), of_head_query(spec_.dy), spec_.width, {}};
-        cache(scored);
-        if (spec_.dk) cache(weighed);
+        const Side scored{of_key(spec_.k), of_head_query(spec_.q), spec_.depth};
+        const Side weighed{of_key(spec_.v), of_head_query(spec_.dy), spec_.width};
         const Scores::Range range = scores_->queries_of(first_, clamp(first_ + (shape_.owned() - 1), spec_.keys));
         const Values end = b_.loop(
             b_.u32(0), b_.u32(spec_.group), b_.u32(1), zeros(results_of(spec_) * sums()), [&](Expr member, const Values& so_far) {
@@ -431,31 +428,19 @@ private:
     Expr other(uint32_t col) override { return start_ + col; }
     Expr column(uint32_t c) override { return chunk_ * shape_.columns + c; }
 
-    void cache(Side& side) override {
-        if (shape_.features == 0)
-            for (uint32_t d = 0; d < side.features; ++d) side.cached.push_back(side.owned(owned(0), b_.u32(d)));
-    }
-
     Values product(const Side& side) override {
-        if (!side.cached.empty()) {
-            Values sums = zeros(cols_);
-            for (uint32_t d = 0; d < side.features; ++d) add_feature(sums, side, side.cached[d], b_.u32(d));
-            return sums;
-        }
         const uint32_t steps = side.features / shape_.features;
         Values sums = b_.loop(b_.u32(0), b_.u32(steps), b_.u32(1), zeros(cols_), [&](Expr step, const Values& carried) {
             Values next = carried;
-            for (uint32_t n = 0; n < shape_.features; ++n) {
-                const Expr d = b_.assume_max(step * shape_.features + n, side.features - 1);
-                add_feature(next, side, side.owned(owned(0), d), d);
-            }
+            for (uint32_t n = 0; n < shape_.features; ++n)
+                add_feature(next, side, b_.assume_max(step * shape_.features + n, side.features - 1));
             return next;
         });
-        for (uint32_t d = steps * shape_.features; d < side.features; ++d)
-            add_feature(sums, side, side.owned(owned(0), b_.u32(d)), b_.u32(d));
+        for (uint32_t d = steps * shape_.features; d < side.features; ++d) add_feature(sums, side, b_.u32(d));
         return sums;
     }
-    void add_feature(Values& sums, const Side& side, Expr mine, Expr d) {
+    void add_feature(Values& sums, const Side& side, Expr d) {
+        const Expr mine = side.owned(owned(0), d);
         for (uint32_t j = 0; j < cols_; ++j) sums[j] = b_.fma(mine, side.other(other(j), d), sums[j]);
     }
 

@@ -9,9 +9,9 @@ namespace darner::kernels {
 
 namespace {
 
-constexpr uint32_t most_sums = 64;         // accumulators an invocation
-constexpr uint32_t most_length = 1 << 28;  // so that positions, lengths and windows add up within an i32
-constexpr uint32_t most_cached = 64;       // features of an owned row that stay in registers
+constexpr uint32_t most_sums = 64, most_register_sums = 32;  // accumulators an invocation: in registers; on CPU drivers, which
+                                                             // take seconds to compile more
+constexpr uint32_t most_length = 1 << 28;                    // so that positions, lengths and windows add up within an i32
 
 uint32_t result_width(const AttentionSpec& spec) {
     switch (spec.pass) {
@@ -29,7 +29,8 @@ uint64_t tiles(const AttentionSpec& spec, const AttentionShape& shape) {
 void spread_columns(const AttentionSpec& spec, AttentionShape& shape) {
     const uint32_t width = result_width(spec), sums = shape.rows * std::max(1u, results_of(spec));
     const uint32_t across = shape.staged ? shape.threads_x : 1;
-    shape.columns = std::clamp(static_cast<uint32_t>(ceil_div(width, across)), 1u, std::max(1u, most_sums / sums));
+    shape.columns = std::clamp(static_cast<uint32_t>(ceil_div(width, across)), 1u,
+                               std::max(1u, (shape.staged ? most_sums : most_register_sums) / sums));
     shape.chunks = static_cast<uint32_t>(ceil_div(width, shape.chunk_width()));
 }
 
@@ -77,6 +78,16 @@ AttentionShape staged_shape(const AttentionSpec& spec, const Caps& caps) {
     return shape;
 }
 
+// Of one invocation, at most.
+uint64_t loop_rounds(const AttentionSpec& spec, const AttentionShape& shape) {
+    const uint64_t heads = spec.pass == AttentionPass::key_gradient ? spec.group : 1;
+    const uint64_t rounds = heads * ceil_div(other_count(spec), shape.tile());
+    const uint64_t products =
+        ceil_div(spec.depth, shape.features) + (spec.pass == AttentionPass::forward ? 0 : ceil_div(spec.width, shape.features));
+    const uint64_t sums = shape.staged ? results_of(spec) * (shape.tile() / shape.terms) : 0;
+    return rounds * (1 + products + sums) + heads;
+}
+
 AttentionShape register_shape(const AttentionSpec& spec, const Caps& caps) {
     AttentionShape shape;
     shape.staged = false;
@@ -84,19 +95,12 @@ AttentionShape register_shape(const AttentionSpec& spec, const Caps& caps) {
     shape.threads_y = std::min(caps.subgroup_size != 0 ? caps.subgroup_size : 8, caps.max_invocations);
     shape.rows = 1;
     shape.cols = std::min(4u, power_of_two_at_least(other_count(spec)));
-    shape.features = std::max(spec.depth, spec.width) <= most_cached ? 0 : 8;
+    shape.features = 8;
+    // Several steps a round where rounds are few.
+    while (caps.max_loop_rounds != 0 && loop_rounds(spec, shape) > caps.max_loop_rounds && shape.features < 64)
+        shape.features *= 2;
     spread_columns(spec, shape);
     return shape;
-}
-
-// Of one invocation, at most.
-uint64_t loop_rounds(const AttentionSpec& spec, const AttentionShape& shape) {
-    const uint64_t heads = spec.pass == AttentionPass::key_gradient ? spec.group : 1;
-    const uint64_t rounds = heads * ceil_div(other_count(spec), shape.tile());
-    const auto steps = [&](uint32_t features) { return shape.features == 0 ? 0 : ceil_div(features, shape.features); };
-    const uint64_t products = steps(spec.depth) + (spec.pass == AttentionPass::forward ? 0 : steps(spec.width));
-    const uint64_t sums = shape.staged ? results_of(spec) * (shape.tile() / shape.terms) : 0;
-    return rounds * (1 + products + sums) + heads;
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ enum class Domain : uint8_t {
     random_key,
 };
 
+bool is_multiplied(Domain domain);
+
 struct CaseOperand {
     Type type;
     Domain domain = Domain::spread;
