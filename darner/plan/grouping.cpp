@@ -5,6 +5,8 @@
 #include "darner/plan/space.h"
 #include "darner/plan/storage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -76,6 +78,9 @@ private:
             if (out_.computes(NodeId(i))) {
                 auto placed = place({NodeId(i)}, own_kind(NodeId(i)), own_space(NodeId(i)));
                 if (!placed) return unsupported("[plan] no kernel on this device can compute " + graph_.describe(NodeId(i)));
+                if (placed->kind == GroupKind::kernel && !fits_bindings(*placed))
+                    return limit_error(fmt::format("[plan] {} reads or writes more tensors than the {} that the device binds",
+                                                   graph_.describe(NodeId(i)), caps_.max_storage_bindings));
                 out_.groups[out_.group_of[i]] = std::move(*placed);
             }
         return {};
