@@ -235,7 +235,7 @@ protected:
         const Values totals = row_sums(Values(end.begin() + rows_, end.begin() + 2 * rows_));
         for (uint32_t i = 0; i < rows_; ++i) {
             const Query query = query_of(owned(i));
-            if (spec_.numbers) store_numbers(query, end[i], totals[i]);
+            if (spec_.numbers) store_numbers(query, b_.select(totals[i] == 0, zero(), end[i]), totals[i]);
             if (!spec_.y) continue;
             const Expr scale = 1 / b_.select(totals[i] == 0, b_.f32(1), totals[i]);
             for (uint32_t c = 0; c < shape_.columns; ++c)

@@ -188,13 +188,19 @@ public:
         find_visible();
         scores_ = capped(dot(q_, k_, {{4}, {3}}, {{0, 1}, {0, 1}}) * c.real("scale"));
         if (additive()) scores_ = add(scores_, over_scores(select(logical_not(blocks()), mask(), splat(mask(), 0)), mask()));
-        if (visible_.valid()) scores_ = select(visible_, scores_, splat(scores_, lowest));
     }
 
-    // The largest score and the sum of exp(score - largest) of each query, [batch, kv_heads, group, queries, 2].
+    // The largest visible score and the sum of exp(score - largest) of each query, both 0 for one that sees nothing: [batch,
+    // kv_heads, group, queries, 2].
     Value row_numbers() const {
-        const Value largest = max(scores_, {4}, true);
-        const std::array<Value, 2> parts = {largest, sum(exponentials(largest), {4}, true)};
+        Value largest;
+        if (visible_.valid())
+            largest = max(select(visible_, scores_, over_keys(min(scores_, {4}, true))), {4}, true);
+        else
+            largest = max(scores_, {4}, true);
+        const Value total = sum(exponentials(largest), {4}, true);
+        if (visible_.valid()) largest = select(eq(total, splat(total, 0)), splat(total, 0), largest);
+        const std::array<Value, 2> parts = {largest, total};
         return concat(parts, 4);
     }
 
@@ -250,8 +256,6 @@ public:
 
 private:
     static constexpr int64_t all = std::numeric_limits<int64_t>::max();
-    // Instead of minus infinity, whose difference with itself is none. Every score is above, or equal and then counts as one.
-    static constexpr double lowest = -3.4028234663852886e38;
 
     bool additive() const { return c_.has(mask_at) && is_float(c_.type(mask_at).dtype); }
     Value mask() const { return narrow(c_.operand(mask_at), scores_.dtype()); }
@@ -296,9 +300,12 @@ private:
         slope_ = 1.0 - mul(t, t);
         return t * cap;
     }
+    // What is not visible may be larger than the largest, and stays away from exp.
     Value exponentials(Value largest) const {
-        const Value e = exp(sub(scores_, over_keys(largest)));
-        return visible_.valid() ? select(visible_, e, splat(e, 0)) : e;
+        const Value below = sub(scores_, over_keys(largest));
+        if (!visible_.valid()) return exp(below);
+        const Value e = exp(select(visible_, below, splat(below, 0)));
+        return select(visible_, e, splat(e, 0));
     }
 
     const BuildCall& c_;
@@ -429,7 +436,8 @@ constexpr OpDef defs[] = {
      .batch = Batch::by_expansion,
      .lower = KernelLower{"attention", expand_forward, true}},
     {.name = "attention_rows",
-     .doc = "y[.., 0] = the largest score m of each query, y[.., 1] = the sum of exp(score - m): what attention divides by.",
+     .doc = "y[.., 0] = the largest score m of each query, y[.., 1] = the sum of exp(score - m): what attention divides by; "
+            "both 0 for a query that sees no key.",
      .operands = forward_operands,
      .attrs = kernel_attrs,
      .infer = infer_rows,
