@@ -108,7 +108,7 @@ Cases rotary_cases(const OpDef&) {
 }
 
 constexpr CaseGenerator generators[] = {
-    {"attention", own_cases},    {"attention_forward", kernel_cases},
+    {"attention", own_cases},          {"attention_forward", kernel_cases},
     {"attention_rows", kernel_cases},  {"attention_dq", kernel_cases},
     {"attention_dk", kernel_cases},    {"attention_dv", kernel_cases},
     {"attention_dmask", kernel_cases}, {"rotary", rotary_cases},
