@@ -4,6 +4,7 @@
 #include "darner/io/safetensors.h"
 #include "darner/nn/models.h"
 #include "darner/nn/test_support.h"
+#include "darner/runtime/session.h"
 #include "darner/transform/vjp.h"
 #include "tests/compare.h"
 #include "tests/networks.h"
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 namespace darner::test {
 namespace {
@@ -113,6 +115,61 @@ TEST(Decoder, DevicesAgreeWithTheReference) {
     }
 }
 
+// Tokens of a row given a few at a time, the logits of all steps side by side: equal to those of the whole row at once.
+TEST(Decoder, DecodesTokenByToken) {
+    const Saved saved = saved_decoders()[0];
+    const SavedState state(saved.file);
+    const Tensor tokens = state.tensor("tokens"), expected = state.expected("logits");
+    const int64_t batch = tokens.dims[0], seq = tokens.dims[1], width = expected.dims[2];
+    ASSERT_GE(seq, 4);
+    const auto slice_of = [&](int64_t first, int64_t count) {
+        Tensor part = Tensor::zeros(DType::i32, {batch, count});
+        for (int64_t b = 0; b < batch; ++b)
+            for (int64_t i = 0; i < count; ++i)
+                part.integer[static_cast<size_t>(b * count + i)] = tokens.integer[static_cast<size_t>(b * seq + first + i)];
+        return part;
+    };
+    Module module;
+    for (const int64_t count : {3, 1}) {  // a prompt, then one by one
+        Builder b(count == 1 ? "decode" : "prompt");
+        b.output("logits", decode(b.input("tokens", i32({batch, count})), saved.config, seq + 5));
+        module.graphs.push_back(ok(b.finish()));
+    }
+    for (const char* device : {"reference", "interp", "vulkan"}) {
+        SCOPED_TRACE(device);
+        const bool reference = device == std::string("reference");
+        NamedTensors leaves = random_leaves(module.graphs[0], 1);
+        for (auto& [name, tensor] : leaves)
+            if (name.starts_with("cache.")) tensor = Tensor::zeros(tensor.dtype, tensor.dims);
+        for (const std::string& name : state.params()) leaves[name] = state.tensor(name);
+        CompileOptions options;
+        options.device = device;
+        std::optional<Session> session;
+        if (!reference) {
+            session = ok(compile(module, options));
+            for (const std::string& name : state.params()) ASSERT_TRUE(session->write(name, array_of(state.tensor(name))));
+        }
+        Tensor got = Tensor::zeros(DType::f32, expected.dims);
+        for (int64_t first = 0, count = 3; first < seq; first += count, count = 1) {
+            const Graph& graph = module.graphs[count == 1 ? 1 : 0];
+            leaves["tokens"] = slice_of(first, count);
+            Tensor logits;
+            if (reference) {
+                const EvalResult result = ok(eval(graph, leaves));
+                for (const auto& [name, value] : result.updates) leaves[name] = value;
+                logits = result.outputs.at("logits");
+            } else {
+                logits = ok(tensor_of(ok(session->run(graph.name, {{"tokens", array_of(leaves["tokens"])}})).at("logits")));
+            }
+            for (int64_t b = 0; b < batch; ++b)
+                for (int64_t i = 0; i < count * width; ++i)
+                    got.real[static_cast<size_t>((b * seq + first) * width + i)] =
+                        logits.real[static_cast<size_t>(b * count * width + i)];
+        }
+        EXPECT_EQ(difference("logits", got, expected, Tolerance{.relative = 1e-4, .of_largest = 1e-5}), "");
+    }
+}
+
 TEST(Decoder, SmolLm2HasItsNumberOfParams) {
     Builder b;
     const Value logits = decoder(b.input("tokens", i32({1, 8})), smollm2_135m());
@@ -141,6 +198,15 @@ TEST(Decoder, RefusesSizesThatDoNotFit) {
     EXPECT_EQ(error_of(config, tokens), "");
     EXPECT_THAT(error_of(config, f32({2, 7})), HasSubstr("net.cpp:3: [decoder] got tokens f32[2,7], expected i32[batch, seq]"));
     EXPECT_THAT(error_of(config, i32({7})), HasSubstr("got tokens i32[7]"));
+    const auto decode_error = [](DecoderConfig of, Type type, int64_t length) {
+        Builder b;
+        decode(b.input("tokens", std::move(type)), of, length, {"net.cpp", 5});
+        return b.failed() ? b.error().text() : "";
+    };
+    EXPECT_EQ(decode_error(config, tokens, 7), "");
+    EXPECT_THAT(decode_error(config, tokens, 6), HasSubstr("net.cpp:5: [decode] got 7 tokens for a cache of length 6"));
+    EXPECT_THAT(decode_error(config, tokens, 0), HasSubstr("got a cache of length 0, expected at least 1"));
+    EXPECT_THAT(decode_error(config, i32({2, Dim::symbol("s")}), 6), HasSubstr("extents must be known"));
     config.heads = 5;
     EXPECT_THAT(error_of(config, tokens), HasSubstr("hidden 24 does not divide into 5 heads of an even size"));
     config.heads = 8;

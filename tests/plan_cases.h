@@ -456,6 +456,27 @@ inline constexpr PlanCase plan_cases[] = {
         output y = add(c, mul(c, 2))
         output z = sum(concat(c, add(x0, x3), axis=0))
     })"},
+    {"attention", R"(graph g {
+        q = input f32[1,4,9,3]
+        k = input f32[1,2,17,3]
+        v = input f32[1,2,17,5]
+        dy = input f32[1,4,9,5]
+        m = input bool[9,17]
+        output y = attention(q, k, v, m, causal=true)
+        output w = attention(q, k, v, soft_cap=3, window=4)
+        n = attention_rows(q, k, v, scale=0.5, causal=true)
+        r = concat(n, sum(mul(dy, attention_forward(q, k, v, scale=0.5, causal=true)), axes=[3], keep=true), axis=3)
+        output dq = attention_dq(q, k, v, dy=dy, rows=r, scale=0.5, causal=true)
+        output dk = attention_dk(q, k, v, dy=dy, rows=r, scale=0.5, causal=true)
+        output dv = attention_dv(q, k, v, dy=dy, rows=r, scale=0.5, causal=true)
+    })"},
+    {"attention_of_views", R"(graph g {
+        x = input f32[2,6,24]
+        at = input i32[2]
+        h = rotary(transpose(reshape(x, shape=[2,6,3,8]), perm=[0,2,1,3]), at, layout=interleaved)
+        y = attention(h, slice(h, start=[0,0,0,0], stop=[2,1,6,8]), slice(h, start=[0,2,0,0], stop=[2,3,6,7]), position=at, causal=true)
+        output z = reshape(transpose(y, perm=[0,2,1,3]), shape=[2,6,21])
+    })"},
     {"loops_beyond_65535", R"(graph g {
         a = input f32[1,70001]
         b = input f32[70001,1]

@@ -44,8 +44,8 @@ Tensor eval_elements(const ElementRef& ref, const Call& call, std::span<const Te
 }
 
 Result<Tensor> eval_expansion(const Call& call, std::span<const Tensor* const> operands) {
-    const auto* lower = std::get_if<ExpandLower>(&call.op->lower);
-    CHECK(lower, fmt::format("[{}] neither a reference nor an expansion", call.op->name));
+    const auto expand = call.op->expansion();
+    CHECK(expand, fmt::format("[{}] neither a reference nor an expansion", call.op->name));
     Builder builder{std::string(call.op->name)};
     std::vector<Value> values(operands.size());
     NamedTensors leaves;
@@ -59,7 +59,7 @@ Result<Tensor> eval_expansion(const Call& call, std::span<const Tensor* const> o
     static_cast<Call&>(build) = call;
     build.builder = &builder;
     build.operands = values;
-    builder.output("result", lower->expand(build), Where{});
+    builder.output("result", expand(build), Where{});
     TRY(Graph expansion, builder.finish());
     CHECK(expansion.type(expansion.outputs[0].node) == *call.out,
           fmt::format("[{}] the expansion gives {}, inference {}", call.op->name,

@@ -79,6 +79,12 @@ std::vector<AttrValue> check_attrs(const OpDef& op) {
 
 }  // namespace
 
+Value (*OpDef::expansion() const)(const BuildCall&) {
+    if (const auto* composite = std::get_if<ExpandLower>(&lower)) return composite->expand;
+    const auto* kernel = std::get_if<KernelLower>(&lower);
+    return kernel != nullptr ? kernel->expand : nullptr;
+}
+
 OpRegistry::OpRegistry(std::span<const std::span<const OpDef>> families) {
     for (std::span<const OpDef> family : families)
         for (const OpDef& op : family) sorted_.push_back(&op);
@@ -88,7 +94,7 @@ OpRegistry::OpRegistry(std::span<const std::span<const OpDef>> families) {
         CHECK(!op.name.empty(), "an op without a name");
         CHECK(i == 0 || sorted_[i - 1]->name != op.name, fmt::format("two ops \"{}\"", op.name));
         CHECK(op.infer != nullptr, fmt::format("[{}] no type inference", op.name));
-        CHECK(op.is_composite() || !std::holds_alternative<std::monostate>(op.ref), fmt::format("[{}] no reference", op.name));
+        CHECK(op.expansion() || !std::holds_alternative<std::monostate>(op.ref), fmt::format("[{}] no reference", op.name));
         CHECK(!op.has_side_stream || op.find_attr("stream"), fmt::format("[{}] no attribute \"stream\"", op.name));
         check_operands(op);
         defaults_.push_back(check_attrs(op));

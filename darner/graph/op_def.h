@@ -38,6 +38,7 @@ struct OperandDef {
     std::string_view name;
     bool optional = false;
     bool variadic = false;  // the last one only: one or more; such an op is associative: op(a, b, c) = op(op(a, b), c)
+    bool computed = false;  // of a kernel: an index op (random bits) is computed where it is read, never stored
 };
 
 enum class AttrKind : uint8_t { integer, real, boolean, choice, integers, integer_lists, dtype, dims };
@@ -179,9 +180,12 @@ struct ContractLower {
     // What stands for a call with more operands than A and B; null: there are no others.
     Value (*expand)(const BuildCall&) = nullptr;
 };
-// A kernel that the planner knows by name.
+// A kernel that the planner knows by name. Nodes of one name with equal operands and attributes share it: it then gives several
+// results at once.
 struct KernelLower {
     std::string_view name;
+    Value (*expand)(const BuildCall&) = nullptr;  // the same in primitives: what it is compared with, and its derivatives
+    bool reads_again = false;  // each element of its operands many times: what is no plain view of memory is stored before
 };
 // Composite: primitives in place of the op. Always taken, before planning.
 struct ExpandLower {
@@ -207,6 +211,8 @@ struct OpDef {
     const AttrDef* find_attr(std::string_view attr_name) const;
     size_t required_operands() const;
     bool is_composite() const { return std::holds_alternative<ExpandLower>(lower); }
+    // In primitives: of composites and of kernels that state it; else nullptr.
+    Value (*expansion() const)(const BuildCall&);
     bool is_map() const { return std::holds_alternative<MapLower>(lower); }
 };
 

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
 
 namespace darner {
 namespace {
@@ -28,8 +27,14 @@ std::string reason_against(const DecoderConfig& c) {
 
 class Decoder {
 public:
-    Decoder(Value tokens, const DecoderConfig& config, Where where)
-        : b_(*tokens.builder), c_(config), where_(where), batch_(tokens.dims()[0]), seq_(tokens.dims()[1]) {}
+    // `length`: of the cache; 0: there is none, and positions count from 0.
+    Decoder(Value tokens, const DecoderConfig& config, int64_t length, Where where)
+        : b_(*tokens.builder), c_(config), length_(length), where_(where), batch_(tokens.dims()[0]), seq_(tokens.dims()[1]) {
+        if (length_ == 0) return;
+        const Value start = b_.constant(u32(), 0, where_);
+        position_ = b_.param("cache.position", u32(), {.init = start, .trainable = false, .role = Role::counter}, where_);
+        b_.update(position_, add(position_, b_.constant(u32(), static_cast<double>(seq_.value()), where_), where_), where_);
+    }
 
     Value logits(Value tokens) {
         Value x, table;
@@ -39,10 +44,9 @@ public:
             const Embedding embedded = embedding(tokens, c_.vocabulary, c_.hidden, options, where_);
             x = embedded.rows;
             table = embedded.weight;
-            prepare_positions();
             for (int64_t i = 0; i < c_.layers; ++i) {
                 const Builder::Scope layer = b_.scope(fmt::format("layers.{}", i));
-                x = x + attention(norm(x, "input_layernorm"));
+                x = x + self_attention(norm(x, "input_layernorm"), i);
                 x = x + swiglu(norm(x, "post_attention_layernorm"));
             }
             x = norm(x, "norm");
@@ -56,43 +60,36 @@ private:
     }
     Value norm(Value x, std::string name) { return rms_norm(x, {.name = std::move(name), .eps = c_.eps}, where_); }
 
-    int64_t half() const { return c_.hidden / c_.heads / 2; }
+    int64_t head_dim() const { return c_.hidden / c_.heads; }
 
-    // What all layers share: the rotation of each position and which positions a position may look at.
-    void prepare_positions() {
-        Tensor frequencies = Tensor::zeros(DType::f32, {half()});
-        for (int64_t i = 0; i < half(); ++i)
-            frequencies.real[i] = std::pow(c_.rope_theta, -static_cast<double>(i) / static_cast<double>(half()));
-        const Value position = b_.iota(i32({seq_, 1, 1}), 0, where_);
-        const Value angle = mul(cast(position, DType::f32, where_), b_.constant(f32({half()}), std::move(frequencies), where_));
-        cos_ = cos(angle, where_);  // [seq, 1, half]: over heads
-        sin_ = sin(angle, where_);
-        visible_ = ge(position, b_.iota(i32({seq_}), 0, where_), where_);  // [query, 1, key]
-    }
-
-    // Pairs feature i with i + half and turns each pair by its angle. x: [batch, seq, heads, 2 * half].
-    Value rotate(Value x) {
-        const Value low = slice(x, {0, 0, 0, 0}, {end, end, end, half()}, {}, where_);
-        const Value high = slice(x, {0, 0, 0, half()}, {end, end, end, end}, {}, where_);
-        const std::array<Value, 2> parts = {low * cos_ - high * sin_, high * cos_ + low * sin_};
-        return concat(parts, 3, where_);
-    }
-
+    // [batch, heads, seq, head_dim]
     Value heads_of(Value x, int64_t heads, std::string name) {
-        return reshape(project(x, heads * 2 * half(), std::move(name)), {batch_, seq_, heads, 2 * half()}, where_);
+        const Value rows = reshape(project(x, heads * head_dim(), std::move(name)), {batch_, seq_, heads, head_dim()}, where_);
+        return transpose(rows, {0, 2, 1, 3}, where_);
+    }
+    Value rotated(Value x) { return rotary(x, {.position = position_, .theta = c_.rope_theta}, where_); }
+
+    // All keys or values so far, where there is a cache.
+    Value with_cache(Value fresh, int64_t layer, std::string_view kind) {
+        if (length_ == 0) return fresh;
+        const Type type = f32({batch_, c_.kv_heads, length_, head_dim()});
+        const ParamOptions options{.init = b_.constant(type, 0, where_), .trainable = false, .role = Role::data};
+        const Value cache = b_.param(fmt::format("cache.layers.{}.{}", layer, kind), type, options, where_);
+        const Value first = b_.constant(u32({1}), 0, where_);
+        const std::array<Value, 4> start = {first, first, reshape(position_, {1}, where_), first};
+        const Value all = dynamic_update_slice(cache, fresh, concat(start, 0, where_), where_);
+        b_.update(cache, all, where_);
+        return all;
     }
 
-    Value attention(Value x) {
+    Value self_attention(Value x, int64_t layer) {
         const Builder::Scope scope = b_.scope("self_attn");
-        const int64_t group = c_.heads / c_.kv_heads;
-        const Value q = reshape(rotate(heads_of(x, c_.heads, "q_proj")), {batch_, seq_, c_.kv_heads, group, 2 * half()}, where_);
-        const Value k = rotate(heads_of(x, c_.kv_heads, "k_proj")), v = heads_of(x, c_.kv_heads, "v_proj");
-        const Value scores = dot(q, k, {{4}, {3}}, {{0, 2}, {0, 2}}, where_) * (1 / std::sqrt(2.0 * static_cast<double>(half())));
-        // [batch, kv_head, query, group, key]. So low that its exponential is 0, and no sum with it overflows.
-        const Value masked = select(visible_, scores, b_.constant(f32(), -1e30, where_), where_);
-        const Value mixed = dot(softmax(masked, -1, where_), v, {{4}, {1}}, {{0, 1}, {0, 2}}, where_);
-        const Value rows = reshape(transpose(mixed, {0, 2, 1, 3, 4}, where_), {batch_, seq_, c_.hidden}, where_);
-        return project(rows, c_.hidden, "o_proj");
+        const Value q = rotated(heads_of(x, c_.heads, "q_proj"));
+        Value k = rotated(heads_of(x, c_.kv_heads, "k_proj")), v = heads_of(x, c_.kv_heads, "v_proj");
+        k = with_cache(k, layer, "keys");
+        v = with_cache(v, layer, "values");
+        const Value mixed = darner::attention(q, k, v, {.position = position_, .causal = true}, where_);
+        return project(reshape(transpose(mixed, {0, 2, 1, 3}, where_), {batch_, seq_, c_.hidden}, where_), c_.hidden, "o_proj");
     }
 
     Value swiglu(Value x) {
@@ -101,13 +98,23 @@ private:
         return project(gate * sigmoid(gate, where_) * project(x, c_.intermediate, "up_proj"), c_.hidden, "down_proj");
     }
 
-    static constexpr int64_t end = std::numeric_limits<int64_t>::max();  // of an axis, to slice()
     Builder& b_;
     const DecoderConfig& c_;
+    int64_t length_;
     Where where_;
     Dim batch_, seq_;
-    Value cos_, sin_, visible_;
+    Value position_;  // of the first token; invalid: 0
 };
+
+// Reports what is wrong: `reason`, or what the config and the type of the tokens give.
+bool fits(std::string_view model, Value tokens, const DecoderConfig& config, std::string reason, Where where) {
+    if (reason.empty()) reason = reason_against(config);
+    if (reason.empty() && (tokens.rank() != 2 || tokens.dtype() != DType::i32))
+        reason = fmt::format("got tokens {}, expected i32[batch, seq]", to_string(tokens.type()));
+    if (reason.empty()) return true;
+    tokens.builder->fail(misfit(model, std::move(reason), where));
+    return false;
+}
 
 }  // namespace
 
@@ -145,17 +152,22 @@ DecoderConfig smollm2_135m() {
 }
 
 Value decoder(Value tokens, const DecoderConfig& config, Where where) {
+    if (!tokens.valid() || !fits("decoder", tokens, config, {}, where)) return {};
+    const Builder::Place place = tokens.builder->place(where);
+    return Decoder(tokens, config, 0, where).logits(tokens);
+}
+
+Value decode(Value tokens, const DecoderConfig& config, int64_t length, Where where) {
     if (!tokens.valid()) return {};
-    Builder& b = *tokens.builder;
-    const Builder::Place place = b.place(where);
-    std::string reason = reason_against(config);
-    if (reason.empty() && (tokens.rank() != 2 || tokens.dtype() != DType::i32))
-        reason = fmt::format("got tokens {}, expected i32[batch, seq]", to_string(tokens.type()));
-    if (!reason.empty()) {
-        b.fail(misfit("decoder", std::move(reason), where));
-        return {};
-    }
-    return Decoder(tokens, config, where).logits(tokens);
+    std::string reason;
+    if (length < 1) reason = fmt::format("got a cache of length {}, expected at least 1", length);
+    if (reason.empty() && tokens.rank() == 2 && (!tokens.dims()[0].is_constant() || !tokens.dims()[1].is_constant()))
+        reason = fmt::format("got tokens {}, whose extents must be known", to_string(tokens.type()));
+    if (reason.empty() && tokens.rank() == 2 && tokens.dims()[1].value() > length)
+        reason = fmt::format("got {} tokens for a cache of length {}", tokens.dims()[1].value(), length);
+    if (!fits("decode", tokens, config, std::move(reason), where)) return {};
+    const Builder::Place place = tokens.builder->place(where);
+    return Decoder(tokens, config, length, where).logits(tokens);
 }
 
 Value next_token_loss(Value logits, Value tokens, Where where) {

@@ -32,6 +32,12 @@ DecoderConfig smollm2_135m();
 // Face's checkpoints: model.embed_tokens.weight, model.layers.0.self_attn.q_proj.weight, ..., model.norm.weight.
 Value decoder(Value tokens, const DecoderConfig& config, Where where = Where::here());
 
+// The same for a sequence that grows: logits of the next tokens i32[batch, new], given what earlier steps have seen. The graph
+// keeps keys and values of up to `length` positions in state (`cache.layers.0.keys` f32[batch, kv_heads, length, head_dim], ...)
+// and in `cache.position` u32[] how many it has, which each step advances: put it to 0 to start anew. Tokens beyond `length`
+// overwrite the last ones.
+Value decode(Value tokens, const DecoderConfig& config, int64_t length, Where where = Where::here());
+
 // Mean cross entropy of the logits at each position against the token at the next.
 Value next_token_loss(Value logits, Value tokens, Where where = Where::here());
 

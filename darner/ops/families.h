@@ -24,6 +24,8 @@ std::span<const OpDef> contract_ops();       // dot, matmul, linear
 std::span<const OpDef> conv_ops();           // conv, conv_transpose
 std::span<const OpDef> normalize_ops();      // softmax, log_softmax
 std::span<const OpDef> norm_ops();           // rms_norm, standardize, layer_norm, group_norm, instance_norm, batch_norm
+std::span<const OpDef> attention_ops();      // attention and the kernels of its gradients
+std::span<const OpDef> rotary_ops();         // rotary
 std::span<const OpDef> loss_ops();           // cross_entropy, nll
 std::span<const OpDef> distance_loss_ops();  // mse, l1, huber, hinge, kl_div, binary cross entropy
 std::span<const OpDef> random_ops();         // random_bits, uniform, normal, bernoulli, dropout

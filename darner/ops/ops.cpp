@@ -374,6 +374,20 @@ Value binary_cross_entropy_with_logits(Value logits, Value target, const BinaryC
                 {{"reduction", std::string(options.reduction)}});
 }
 
+Value attention(Value q, Value k, Value v, const AttentionOptions& o, Where where) {
+    return call(where, "attention", {q, k, v, o.mask, o.position, o.key, o.counter},
+                {{"causal", o.causal},
+                 {"window", o.window},
+                 {"scale", optional_attr(o.scale)},
+                 {"soft_cap", o.soft_cap},
+                 {"dropout", o.dropout}});
+}
+
+Value rotary(Value x, const RotaryOptions& o, Where where) {
+    return call(where, "rotary", {x, o.position},
+                {{"theta", o.theta}, {"layout", std::string(o.layout)}, {"dims", optional_attr(o.dims)}, {"offset", o.offset}});
+}
+
 Value random_bits(Value key, Value counter, Dims shape, Where where) {
     return call(where, "random_bits", {key, counter}, {{"shape", shape}});
 }

@@ -241,6 +241,26 @@ struct BinaryCrossEntropyOptions {
 Value binary_cross_entropy_with_logits(Value logits, Value target, const BinaryCrossEntropyOptions& options = {},
                                        Where where = Where::here());
 
+// Attention: q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, ..].
+struct AttentionOptions {
+    Value mask = {};      // broadcast to [batch, heads, queries, keys]; bool (true: visible) or added to the scores
+    Value position = {};  // where query 0 stands among the keys, one for all or one for each of the batch; none: at key 0
+    bool causal = false;
+    int64_t window = 0;  // 0: any distance
+    std::optional<double> scale = {};
+    double soft_cap = 0, dropout = 0;
+    Value key = {}, counter = {};  // with dropout
+};
+Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Where where = Where::here());
+struct RotaryOptions {
+    Value position = {};  // of the first of the sequence, or of each [batch, length]
+    double theta = 10000;
+    std::string_view layout = "halves";
+    std::optional<int64_t> dims = {};
+    int64_t offset = 0;
+};
+Value rotary(Value x, const RotaryOptions& options = {}, Where where = Where::here());
+
 // Random: key u32[2] and counter u32[] decide the values; each call is a stream of its own.
 Value random_bits(Value key, Value counter, Dims shape, Where where = Where::here());
 Value uniform(Value key, Value counter, Dims shape, double low = 0, double high = 1, Where where = Where::here());

@@ -3,8 +3,8 @@
 
 #include "darner/kernels/map.h"
 #include "darner/kernels/row.h"
-#include "darner/kernels/scatter.h"
 #include "darner/plan/emit_contract.h"
+#include "darner/plan/emit_kernel.h"
 #include "darner/plan/space.h"
 #include "darner/plan/storage.h"
 
@@ -65,6 +65,12 @@ private:
     uint64_t words_ = 0;
 };
 
+// Of the kernel.
+std::string name_of(const Graph& graph, const Group& group) {
+    const bool own = group.kind == GroupKind::kernel;
+    return std::string(own ? std::get<KernelLower>(graph.node(group.nodes[0]).op->lower).name : to_string(group.kind));
+}
+
 class GroupEmitter {
 public:
     GroupEmitter(const Graph& graph, const Grouping& grouping, const Group& group, const NodeBuffers& node_buffers,
@@ -75,7 +81,7 @@ public:
           node_buffers_(node_buffers),
           buffers_(buffers),
           caps_(caps),
-          b_(std::string(to_string(group.kind))),
+          b_(name_of(graph, group)),
           bindings_(b_, buffers),
           pull_(graph, b_, [this](NodeId id, Point& at) { return resolve(id, at); }) {
         for (NodeId id : group.stored) {
@@ -104,8 +110,8 @@ public:
                 TRY(out.grid, contract());
                 break;
             }
-            case GroupKind::scatter: {
-                TRY(out.grid, scatter());
+            case GroupKind::kernel: {
+                TRY(out.grid, kernel());
                 break;
             }
         }
@@ -241,28 +247,17 @@ private:
         return emitted.grid;
     }
 
-    Result<kernels::Grid> scatter() {
-        const NodeId id = group_.nodes[0];
-        const Node& node = graph_.node(id);
-        const NodeCall call(graph_, id);
-        const auto out = node.type.shape();
-        const size_t axis = call->axis("axis", out.size());
-        kernels::ScatterSpec spec;
-        for (size_t i = 0; i < out.size(); ++i)
-            (i < axis ? spec.outer : i > axis ? spec.inner : spec.size) *= static_cast<uint32_t>(out[i]);
-        spec.indices = static_cast<uint32_t>(call->type(0).count());
-        spec.scalar = kernels::register_scalar(*storage_of(node.type.dtype));
-        spec.index = [&](Builder&, Expr which) {
+    Result<kernels::Grid> kernel() {
+        KernelGroup g{graph_, group_, b_, caps_, {}, {}};
+        g.value = [&](NodeId id, Point at) {
             pull_.new_scope();
-            return value_at(node.operands[0], which);
+            return pull_.value(id, std::move(at));
         };
-        spec.update = [&](Builder&, Expr outer, Expr which, Expr inner) {
-            pull_.new_scope();
-            return value_at(node.operands[1], (outer * spec.indices + which) * spec.inner + inner);
-        };
-        spec.store = [&](Builder&, Expr linear, Expr sum) { bindings_.store(buffer_of(id), linear, sum); };
-        flops_ = group_.space.count() * std::max(1u, spec.indices);
-        return kernels::build_scatter(b_, spec, caps_);
+        g.store = [&](NodeId id, Expr position, Expr value) { bindings_.store(buffer_of(id), position, value); };
+        const std::string_view name = std::get<KernelLower>(graph_.node(group_.nodes[0]).op->lower).name;
+        TRY(const kernels::Grid grid, kernel_emitter(name)(g));
+        flops_ = g.flops;
+        return grid;
     }
 
     const Graph& graph_;

@@ -6,6 +6,8 @@
 #include "darner/plan/space.h"
 #include "darner/plan/storage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -17,7 +19,7 @@ const char* to_string(GroupKind kind) {
         case GroupKind::map: return "map";
         case GroupKind::row: return "row";
         case GroupKind::contract: return "contract";
-        case GroupKind::scatter: return "scatter";
+        case GroupKind::kernel: return "kernel";
     }
     return "?";
 }
@@ -77,10 +79,13 @@ private:
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
             if (!out_.computes(NodeId(i))) continue;
             auto placed = place({NodeId(i)}, own_kind(NodeId(i)), own_space(NodeId(i)));
-            if (placed)
-                out_.groups[out_.group_of[i]] = std::move(*placed);
-            else
+            if (!placed)
                 without_kernel.add(graph_.describe(NodeId(i)));
+            else if (placed->kind == GroupKind::kernel && !fits_bindings(*placed))
+                without_kernel.add(fmt::format("{}, which reads or writes more tensors than the {} that the device binds",
+                                               graph_.describe(NodeId(i)), caps_.max_storage_bindings));
+            else
+                out_.groups[out_.group_of[i]] = std::move(*placed);
         }
         if (without_kernel.empty()) return {};
         return unsupported("[plan] no kernel on this device can compute " + without_kernel.text());
@@ -114,15 +119,7 @@ private:
 
     void choose_computing() {
         out_.group_of.assign(graph_.nodes.size(), Grouping::none);
-        std::vector<bool> feeds_contract(graph_.nodes.size(), false);
-        for (size_t i = graph_.nodes.size(); i-- > 0;) {
-            const Node& node = graph_.nodes[i];
-            if (!live_[i] || node.kind != NodeKind::op) continue;
-            const bool view = std::holds_alternative<ViewLower>(node.op->lower);
-            const bool contract = std::holds_alternative<ContractLower>(node.op->lower);
-            for (NodeId operand : node.operands)
-                if (operand.valid() && (contract || (view && feeds_contract[i]))) feeds_contract[operand.value] = true;
-        }
+        find_readers();
         std::vector<uint16_t> chain(graph_.nodes.size(), 0);
         std::vector<std::set<NodeId>> reach(graph_.nodes.size());  // of pulled-through nodes: the stored values behind them
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -134,8 +131,7 @@ private:
             if ((view || index) && !root_[i]) {
                 for (NodeId operand : node.operands)
                     if (operand.valid()) chain[i] = std::max<uint16_t>(chain[i], static_cast<uint16_t>(chain[operand.value] + 1));
-                // A contraction reads each element many times: what is not a plain view is computed once before.
-                const bool pulled = view || (!is_expensive(node) && !feeds_contract[i]);
+                const bool pulled = view || (!is_expensive(node) && !read_again_[i]) || !read_stored_[i];
                 if (pulled && chain[i] <= max_view_chain) {
                     reach[i] = reach_of(node, reach);
                     continue;
@@ -143,6 +139,28 @@ private:
                 chain[i] = 0;
             }
             add_computing(NodeId(i));
+        }
+    }
+
+    // How the values of index nodes and views are read. A contraction reads each element many times: what is no plain view is
+    // computed once before. Operands that are to be computed where they are read never are.
+    void find_readers() {
+        read_again_.assign(graph_.nodes.size(), false);
+        read_stored_.assign(graph_.nodes.size(), false);
+        for (size_t i = graph_.nodes.size(); i-- > 0;) {
+            const Node& node = graph_.nodes[i];
+            if (!live_[i] || node.kind != NodeKind::op) continue;
+            const bool view = std::holds_alternative<ViewLower>(node.op->lower);
+            const auto* kernel = std::get_if<KernelLower>(&node.op->lower);
+            const bool again =
+                std::holds_alternative<ContractLower>(node.op->lower) || (kernel != nullptr && kernel->reads_again);
+            for (size_t o = 0; o < node.operands.size(); ++o) {
+                const NodeId operand = node.operands[o];
+                if (!operand.valid()) continue;
+                const bool computed = node.op->operands[std::min(o, node.op->operands.size() - 1)].computed;
+                if ((again && !computed) || (view && read_again_[i])) read_again_[operand.value] = true;
+                if (!(computed || (view && !root_[i] && !read_stored_[i]))) read_stored_[operand.value] = true;
+            }
         }
     }
 
@@ -203,7 +221,7 @@ private:
         const Lower& lower = graph_.node(id).op->lower;
         if (std::holds_alternative<ReduceLower>(lower)) return GroupKind::row;
         if (std::holds_alternative<ContractLower>(lower)) return GroupKind::contract;
-        if (std::holds_alternative<KernelLower>(lower)) return GroupKind::scatter;
+        if (std::holds_alternative<KernelLower>(lower)) return GroupKind::kernel;
         return GroupKind::map;
     }
     Space own_space(NodeId id) const {
@@ -234,7 +252,7 @@ private:
         if (root_[id.value] && kind != GroupKind::map && byte_size(graph_.type(id).dtype) < 4) return std::nullopt;
         if (own == GroupKind::row) return kind == GroupKind::row ? place_reduce(id, space, uses) : std::nullopt;
         const uint64_t count = static_cast<uint64_t>(graph_.type(id).count());
-        if (own == GroupKind::contract || own == GroupKind::scatter) {
+        if (own == GroupKind::contract || own == GroupKind::kernel) {
             if (kind == own && !uses.row && uses.elsewhere == 0) return Place::full;
             return std::nullopt;
         }
@@ -273,7 +291,7 @@ private:
             const kir::Expr position = *placed == Place::full  ? tokens.full
                                        : *placed == Place::row ? tokens.row
                                                                : tokens.elsewhere;
-            const bool anywhere = own_kind(id) == GroupKind::contract || own_kind(id) == GroupKind::scatter;
+            const bool anywhere = own_kind(id) == GroupKind::contract || own_kind(id) == GroupKind::kernel;
             for (const Reach& reach : reads_of(graph_, out_, tokens, id, position)) {
                 const auto in = group.find(out_.storage[reach.node.value]);
                 if (!in) continue;
@@ -335,18 +353,31 @@ private:
         }
     }
 
-    // Row groups that read one tensor in the same space share its reading: dx with dgamma and dbeta, mean with maximum.
+    // Row groups that read one tensor in the same space share its reading: dx with dgamma and dbeta, mean with maximum. Results
+    // of one kernel are computed together.
     bool merge_siblings() {
         bool changed = false;
         for (uint32_t i = 0; i < graph_.nodes.size(); ++i)
             for (size_t x = 0; x < consumers_[i].size(); ++x)
                 for (size_t y = x + 1; y < consumers_[i].size(); ++y) {
                     const uint32_t p = out_.group_of[consumers_[i][x].value], c = out_.group_of[consumers_[i][y].value];
-                    if (p == c || out_.groups[p].kind != GroupKind::row || out_.groups[c].kind != GroupKind::row) continue;
+                    if (p == c || out_.groups[p].kind != out_.groups[c].kind) continue;
+                    if (share_kernel(out_.groups[p], out_.groups[c])) {
+                        changed |= merge(p, c);
+                        continue;
+                    }
+                    if (out_.groups[p].kind != GroupKind::row) continue;
                     const Space &left = out_.groups[p].space, &right = out_.groups[c].space;
                     if ((left == right || left == right.swapped()) && !makes_cycle(c, p)) changed |= merge(p, c);
                 }
         return changed;
+    }
+
+    bool share_kernel(const Group& x, const Group& y) const {
+        if (x.kind != GroupKind::kernel || y.kind != GroupKind::kernel) return false;
+        const Node &a = graph_.node(x.nodes[0]), &b = graph_.node(y.nodes[0]);
+        return std::get<KernelLower>(a.op->lower).name == std::get<KernelLower>(b.op->lower).name && a.op != b.op &&
+               a.operands == b.operands && a.attrs == b.attrs;
     }
 
     bool merge_into_producer(NodeId consumer) {
@@ -362,12 +393,13 @@ private:
     static bool may_merge(const Group& producer, const Group& consumer) {
         const GroupKind p = producer.kind, c = consumer.kind;
         const auto simple = [](GroupKind kind) { return kind == GroupKind::map || kind == GroupKind::row; };
+        if (p == GroupKind::kernel && c == GroupKind::kernel) return true;
         if (p == GroupKind::contract) return c == GroupKind::map;
         return simple(p) && simple(c) && producer.nodes.size() + consumer.nodes.size() <= max_group_nodes;
     }
 
     std::vector<std::pair<GroupKind, Space>> candidates(const Group& p, const Group& c) const {
-        if (p.kind == GroupKind::contract) return {{p.kind, p.space}};
+        if (p.kind == GroupKind::contract || p.kind == GroupKind::kernel) return {{p.kind, p.space}};
         std::vector<std::pair<GroupKind, Space>> spaces;
         for (const Group* g : {&c, &p})
             if (g->kind == GroupKind::row) spaces.push_back({GroupKind::row, g->space});
@@ -436,6 +468,7 @@ private:
     const PlanOptions& options_;
     Grouping out_;
     std::vector<bool> live_, root_;
+    std::vector<bool> read_again_, read_stored_;  // by node: many times an element; by someone who may have it stored
     std::vector<std::vector<NodeId>> consumers_;  // of stored values: computing nodes that read them
     std::set<std::tuple<uint32_t, uint32_t, size_t, size_t>> refused_;
     std::vector<uint32_t> seen_;  // a group: the walk of makes_cycle() that came by last

@@ -13,7 +13,7 @@
 
 namespace darner::plan {
 
-enum class GroupKind : uint8_t { map, row, contract, scatter };
+enum class GroupKind : uint8_t { map, row, contract, kernel };
 const char* to_string(GroupKind kind);
 
 // How a node is computed in its group.

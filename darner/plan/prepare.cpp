@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
 namespace darner::plan {
 
 namespace {
@@ -65,6 +68,57 @@ Value split_variadic(Builder& builder, const Node& node, std::vector<Value> oper
     return builder.call_exact(*node.op, operands, node.attrs);
 }
 
+// Operands of a kernel that binds more tensors than the device does: those of one dtype that are larger than a number lie in one
+// tensor behind each other. Kernels that share their operands share that, too.
+class OperandPacker {
+public:
+    OperandPacker(Builder& builder, const Graph& graph, const Caps& caps) : b_(builder), graph_(graph), caps_(caps) {}
+
+    // Invalid where the node binds few enough.
+    Value packed(const Node& node, const std::vector<Value>& operands) {
+        const auto* kernel = std::get_if<KernelLower>(&node.op->lower);
+        if (kernel == nullptr || !kernel->reads_again) return {};
+        const auto given =
+            static_cast<size_t>(std::count_if(operands.begin(), operands.end(), [](const Value& v) { return v.valid(); }));
+        if (given + 1 <= caps_.max_storage_bindings) return {};
+        std::vector<Value>& together = packed_[node.operands];
+        if (together.empty()) together = pack(node, operands);
+        return b_.call_exact(*node.op, together, node.attrs);
+    }
+
+private:
+    std::vector<Value> pack(const Node& node, std::vector<Value> operands) {
+        const DType dtype = graph_.type(node.operands[0]).dtype;
+        std::vector<Value> parts;
+        std::vector<size_t> which;
+        for (size_t i = 0; i < operands.size(); ++i) {
+            if (!operands[i].valid() || operands[i].dtype() != dtype) continue;
+            which.push_back(i);
+            parts.push_back(b_.call("reshape", {operands[i]}, {{"shape", Dims{operands[i].type().count()}}}));
+        }
+        const size_t limit = std::max<size_t>(2, caps_.max_storage_bindings - 1);
+        const OpDef& concat = *op_registry().find("concat");
+        Node whole;
+        whole.op = &concat;
+        whole.attrs = {int64_t{0}};
+        const Value all = b_.call("materialize", {split_variadic(b_, whole, parts, limit)});
+        int64_t first = 0;
+        for (const size_t i : which) {
+            const Type type = operands[i].type();
+            const std::vector<int64_t> start = {first}, stop = {first + type.count()};
+            operands[i] =
+                b_.call("reshape", {b_.call("slice", {all}, {{"start", start}, {"stop", stop}})}, {{"shape", type.dims}});
+            first = stop[0];
+        }
+        return operands;
+    }
+
+    Builder& b_;
+    const Graph& graph_;
+    const Caps& caps_;
+    std::map<std::vector<NodeId>, std::vector<Value>> packed_;
+};
+
 // What stands for a node that kernels do not compute as it is; invalid where they do.
 Value in_other_form(Builder& builder, const Graph& graph, NodeId id, GraphCopier& copier, const Caps& caps) {
     const Node& node = graph.node(id);
@@ -91,9 +145,12 @@ Result<Graph> prepare(const Graph& graph, const Caps& caps) {
     Builder builder(graph.name);
     const Builder::Place nowhere = builder.place({});  // not our own lines
     GraphCopier copier(graph, builder);
+    OperandPacker packer(builder, graph, caps);
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
         const size_t before = builder.graph().nodes.size();
-        const Value other = in_other_form(builder, graph, NodeId(i), copier, caps);
+        Value other = in_other_form(builder, graph, NodeId(i), copier, caps);
+        const Node& node = graph.nodes[i];
+        if (!other.valid() && node.kind == NodeKind::op) other = packer.packed(node, copier.operands(node));
         if (!other.valid()) {
             copier.copy(NodeId(i));
             continue;

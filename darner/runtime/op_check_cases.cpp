@@ -389,10 +389,15 @@ std::string OpCase::label() const {
 
 std::vector<OpCase> op_cases(const OpDef& op) {
     for (const std::span<const CaseGenerator> table :
-         {std::span<const CaseGenerator>(generators), rearranging_cases(), loss_cases(), conv_cases(), window_cases()})
+         {std::span<const CaseGenerator>(generators), rearranging_cases(), loss_cases(), conv_cases(), window_cases(),
+          attention_cases()})
         for (const CaseGenerator& g : table)
             if (g.op == op.name) return g.cases(op);
     return op.batch == Batch::pointwise ? map_cases(op) : Cases{};
+}
+
+bool is_multiplied(Domain domain) {
+    return domain != Domain::fixed && domain != Domain::unit && domain != Domain::chance && domain != Domain::above_one;
 }
 
 // A golden-ratio sequence: evenly spread, all values different, the same on every machine.
@@ -418,9 +423,7 @@ Tensor case_values(const CaseOperand& operand, size_t number, double magnitude) 
             case Domain::random_key: v = std::floor(u * 4294967295.0); break;
         }
         if (real) {
-            const bool stays = operand.domain == Domain::fixed || operand.domain == Domain::unit ||
-                               operand.domain == Domain::chance || operand.domain == Domain::above_one;
-            t.real[i] = round_to(type.dtype, stays ? v : v * magnitude);
+            t.real[i] = round_to(type.dtype, is_multiplied(operand.domain) ? v * magnitude : v);
         } else if (type.dtype == DType::boolean) {
             t.integer[i] = u < 0.5;
         } else if (operand.domain == Domain::spread || operand.domain == Domain::nonzero || operand.domain == Domain::fixed ||

@@ -27,6 +27,8 @@ enum class Domain : uint8_t {
     random_key,
 };
 
+bool is_multiplied(Domain domain);
+
 struct CaseOperand {
     Type type;
     Domain domain = Domain::spread;
@@ -64,6 +66,7 @@ std::span<const CaseGenerator> rearranging_cases();  // of arrange.cpp, lookup.c
 std::span<const CaseGenerator> loss_cases();         // of losses, dropout
 std::span<const CaseGenerator> conv_cases();         // of convolutions
 std::span<const CaseGenerator> window_cases();       // of windows, pools, norms
+std::span<const CaseGenerator> attention_cases();    // of attention and its kernels, rotary
 
 // Empty: nobody wrote cases for this op.
 std::vector<OpCase> op_cases(const OpDef& op);

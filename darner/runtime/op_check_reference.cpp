@@ -134,7 +134,8 @@ void check_differences(const CaseCheck& check, double magnitude) {
         // A few elements spread over the tensor; a rule that is wrong is wrong in most places.
         const int64_t stride = std::max<int64_t>(1, x.count() / 9);
         for (int64_t at = 0; at < x.count(); at += stride) {
-            const double center = x.real[at], h = 1e-5 * std::max(std::fabs(center), 0.1 * magnitude);
+            const double size_of_x = is_multiplied(check.test.operands[i].domain) ? magnitude : 1;
+            const double center = x.real[at], h = 1e-5 * std::max(std::fabs(center), 0.1 * size_of_x);
             double loss[2];
             for (const int side : {0, 1}) {
                 x.real[at] = center + (side == 0 ? h : -h);

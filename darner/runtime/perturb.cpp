@@ -123,7 +123,7 @@ Result<std::vector<double>> rounding_error(const Call& call, std::span<const Ten
 
 Result<RoundingModel> RoundingModel::of(const Graph& graph) {
     RoundingModel model;
-    TRY(model.graph_, expand(graph));
+    TRY(model.graph_, expand_kernels(graph));
     TRY(model.wide_, widen(model.graph_));
     return model;
 }

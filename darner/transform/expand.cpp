@@ -4,25 +4,27 @@
 #include "darner/graph/build_call.h"
 #include "darner/transform/transform.h"
 
+#include <algorithm>
+
 namespace darner {
 namespace {
 
 // Deeper nesting than any sensible op table has: an op that expands into itself.
 constexpr int max_expansion_rounds = 32;
 
-bool has_composites(const Graph& graph) {
-    for (const Node& node : graph.nodes)
-        if (is_composite(node)) return true;
-    return false;
+using Test = bool (*)(const Node&);
+
+bool has_expansion(const Node& node) {
+    return is_composite(node) || (node.kind == NodeKind::op && node.op->expansion() != nullptr);
 }
 
-Result<Graph> expand_once(const Graph& graph) {
+Result<Graph> expand_once(const Graph& graph, Test expands) {
     Builder builder(graph.name);
     GraphCopier copier(graph, builder);
     for (size_t i = 0; i < graph.nodes.size() && !builder.failed(); ++i) {
         const NodeId id(i);
         const Node& node = graph.node(id);
-        if (!is_composite(node)) {
+        if (!expands(node)) {
             copier.copy(id);
             continue;
         }
@@ -37,15 +39,18 @@ Result<Graph> expand_once(const Graph& graph) {
     return builder.finish();
 }
 
-}  // namespace
-
-Result<Graph> expand(const Graph& graph) {
+Result<Graph> expand_all(const Graph& graph, Test expands) {
     Graph current = graph;
-    for (int round = 0; has_composites(current); ++round) {
+    for (int round = 0; std::any_of(current.nodes.begin(), current.nodes.end(), expands); ++round) {
         CHECK(round < max_expansion_rounds, "composite ops expand without end in graph " + graph.name);
-        TRY(current, expand_once(current));
+        TRY(current, expand_once(current, expands));
     }
     return current;
 }
+
+}  // namespace
+
+Result<Graph> expand(const Graph& graph) { return expand_all(graph, is_composite); }
+Result<Graph> expand_kernels(const Graph& graph) { return expand_all(graph, has_expansion); }
 
 }  // namespace darner

@@ -8,6 +8,8 @@ namespace darner {
 
 // Composites (ExpandLower) become primitives, again and again until none is left.
 Result<Graph> expand(const Graph& graph);
+// The same, and kernels that have an expansion as well: what their arithmetic is made of.
+Result<Graph> expand_kernels(const Graph& graph);
 
 // Removes what no output or update needs, merges equal nodes (random streams differ by their `stream`), folds constants of one
 // value through elementwise ops and views, drops no-op reshapes, transposes, broadcasts, casts and slices.

@@ -25,10 +25,7 @@ std::string_view missing_rule(const OpDef& op) {
         std::string_view operator()(const Linear& g) const { return g.transpose ? "" : "transpose"; }
         std::string_view operator()(const Bilinear& g) const { return g.transpose ? "" : "transpose"; }
         std::string_view operator()(const CustomGrad& g) const { return g.vjp ? "" : "vjp"; }
-        std::string_view operator()(const ByExpansion&) const {
-            const auto* lower = std::get_if<ExpandLower>(&op.lower);
-            return lower && lower->expand ? "" : "expansion";
-        }
+        std::string_view operator()(const ByExpansion&) const { return op.expansion() ? "" : "expansion"; }
     };
     return std::visit(Visitor{op}, op.grad);
 }
