@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace darner::cli {
@@ -77,6 +78,9 @@ Result<void> compile_file(const CompileCommand& options) {
     if (options.emit.empty() != options.out_dir.empty())
         return with_hint(invalid("--emit and --out-dir go together"),
                          "--emit kir|spirv|wgsl --out-dir DIR writes a file a kernel");
+    std::error_code ignored;
+    if (std::filesystem::equivalent(options.file, options.output, ignored))
+        return with_hint(invalid("the program file would replace the graph file", options.output), "give -o another name");
     TRY(const Caps caps, caps_for(options));
     TRY(const Module module, read_module(options.file));
     if (module.graphs.empty()) return invalid("there is no graph in the file", options.file);

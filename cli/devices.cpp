@@ -40,6 +40,7 @@ std::vector<std::string> features(const Caps& caps) {
     add(caps.subgroup_max > 0, "subgroups");
     add(caps.subgroup_size_control, "subgroup_size_control");
     add(caps.vulkan_memory_model, "vulkan_memory_model");
+    add(caps.preserves_nan, "preserves_nan");
     add(!caps.coop_shapes.empty(), "cooperative_matrix");
     return names;
 }

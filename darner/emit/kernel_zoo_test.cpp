@@ -550,7 +550,7 @@ std::vector<ZooKernel> make_zoo() {
 Caps zoo_caps() {
     Caps caps;
     caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = 32;
-    caps.f16_storage = caps.f16_arithmetic = caps.bf16_coop = caps.vulkan_memory_model = true;
+    caps.f16_storage = caps.f16_arithmetic = caps.bf16_coop = caps.vulkan_memory_model = caps.preserves_nan = true;
     caps.coop_shapes = {{Scalar::f16, Scalar::f32, 16, 16, 16}, {Scalar::bf16, Scalar::f32, 16, 16, 16}};
     return caps;
 }

@@ -46,6 +46,8 @@ std::vector<uint32_t> FunctionEmitter::emit() {
 void FunctionEmitter::declare_capabilities() {
     module_.capability(Capability::Shader);
     if (caps_.vulkan_memory_model) module_.capability(Capability::VulkanMemoryModel);
+    // Without it compilers take x * 0 for 0 and x - x for 0, whatever x is.
+    if (caps_.preserves_nan) module_.capability(Capability::SignedZeroInfNanPreserve);
     const bool storage16 = std::any_of(kernel_.bindings.begin(), kernel_.bindings.end(),
                                        [](const kir::Binding& b) { return kir::byte_size(b.scalar) == 2; });
     if (storage16) module_.capability(Capability::StorageBuffer16BitAccess);

@@ -157,6 +157,8 @@ std::vector<uint32_t> Module::assemble(SpirvId entry, std::array<uint32_t, 3> wo
     operands.insert(operands.end(), interface_.begin(), interface_.end());
     append(out, Op::EntryPoint, operands);
     append(out, Op::ExecutionMode, {entry, execution_mode_local_size, workgroup_size[0], workgroup_size[1], workgroup_size[2]});
+    if (std::find(capabilities_.begin(), capabilities_.end(), Capability::SignedZeroInfNanPreserve) != capabilities_.end())
+        append(out, Op::ExecutionMode, {entry, execution_mode_signed_zero_inf_nan_preserve, 32u});
     for (const Section* s : {&names_, &annotations_, &globals_, &body}) out.insert(out.end(), s->begin(), s->end());
     return out;
 }

@@ -140,6 +140,7 @@ enum class Capability : uint32_t {
     GroupNonUniformBallot = 64,
     GroupNonUniformShuffle = 65,
     StorageBuffer16BitAccess = 4433,
+    SignedZeroInfNanPreserve = 4466,
     BFloat16TypeKHR = 5116,
     BFloat16CooperativeMatrixKHR = 5118,
     VulkanMemoryModel = 5345,
@@ -184,6 +185,7 @@ inline constexpr uint32_t addressing_logical = 0;
 inline constexpr uint32_t memory_model_glsl450 = 1, memory_model_vulkan = 3;
 inline constexpr uint32_t execution_model_gl_compute = 5;
 inline constexpr uint32_t execution_mode_local_size = 17;
+inline constexpr uint32_t execution_mode_signed_zero_inf_nan_preserve = 4461;
 inline constexpr uint32_t non_private_pointer = 0x20;  // memory operand
 inline constexpr uint32_t group_operation_reduce = 0;
 inline constexpr uint32_t fp_encoding_bfloat16 = 0;

@@ -17,7 +17,7 @@ std::vector<std::string> lacking(const kir::Kernel& kernel) {
     if (features.coop) reasons.push_back("cooperative matrices");
     if (features.bf16) reasons.push_back("bf16 values");
     if (kernel.required_subgroup_size != 0)
-        reasons.push_back(fmt::format("a required subgroup size ({})", kernel.required_subgroup_size));
+        reasons.push_back(fmt::format("way to require subgroups of {}", kernel.required_subgroup_size));
     return reasons;
 }
 
@@ -29,7 +29,9 @@ Result<std::string> emit_wgsl(const kir::Kernel& kernel, const Caps& caps) {
     if (!reasons.empty()) {
         std::string text = fmt::format("[kernel {}] WGSL has no {}", kernel.name, fmt::join(reasons, ", no "));
         if (!fits) text += "; " + fits.error().message;
-        return unsupported(std::move(text));
+        Error error = unsupported(std::move(text));
+        error.hint = "compile for the target webgpu: its kernels need none of this";
+        return error;
     }
     TRY(fits);
     return wgsl::ModuleWriter(kernel).write();

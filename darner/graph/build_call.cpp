@@ -22,12 +22,8 @@ HeldCall::HeldCall(Builder& builder, const Node& node, std::vector<Value> operan
 }
 
 Value expand_call(const HeldCall& call) {
-<<<<<<< HEAD:darner/graph/build_call.cpp
     const auto* contract = std::get_if<ContractLower>(&call->op->lower);
-    const Value value = contract != nullptr ? contract->expand(*call) : std::get<ExpandLower>(call->op->lower).expand(*call);
-=======
-    const Value value = call->op->expansion()(*call);
->>>>>>> s3-attention:darner/transform/build_call.cpp
+    const Value value = (contract != nullptr ? contract->expand : call->op->expansion())(*call);
     if (call->builder->failed()) return {};
     CHECK(value.valid() && value.builder == call->builder, "the expansion of " + std::string(call->op->name) + " gave no value");
     CHECK(value.type() == call.result_type(), "the expansion of " + std::string(call->op->name) + " gave " +

@@ -14,6 +14,7 @@ namespace darner::kir {
 namespace {
 
 constexpr int max_depth = 200;  // of nested blocks: passes over the IR recurse
+constexpr uint32_t max_private_elements = 4096;  // more than any device has registers for
 constexpr size_t max_reported = 50;
 
 bool is_integer(Type t) { return !t.is_coop() && (t.scalar == Scalar::i32 || t.scalar == Scalar::u32); }
@@ -95,6 +96,8 @@ private:
         for (const Array& a : kernel_.arrays) {
             if (!is_valid(a.type)) report(fmt::format("array {}: elements of type {}", a.name, to_string(a.type)));
             if (a.count == 0) report(fmt::format("array {}: no elements", a.name));
+            if (a.space == ArraySpace::private_ && a.count > max_private_elements)
+                report(fmt::format("array {}: {} private elements, allowed are {}", a.name, a.count, max_private_elements));
             if (a.type.is_coop() && a.space == ArraySpace::workgroup)
                 report(fmt::format("array {}: cooperative matrices live in private arrays", a.name));
         }

@@ -59,7 +59,7 @@ Caps h200_caps() {
     caps.max_workgroup_size = {1024, 1024, 64};
     caps.subgroup_min = caps.subgroup_max = caps.subgroup_size = 32;
     caps.subgroup_size_control = caps.subgroup_shuffle = true;
-    caps.f16_storage = caps.f16_arithmetic = caps.bf16_coop = caps.vulkan_memory_model = true;
+    caps.f16_storage = caps.f16_arithmetic = caps.bf16_coop = caps.vulkan_memory_model = caps.preserves_nan = true;
     for (const auto& [n, k] : {std::pair{16u, 16u}, {8u, 16u}, {8u, 8u}})
         for (const kir::Scalar sum : {kir::Scalar::f16, kir::Scalar::f32})
             caps.coop_shapes.push_back({kir::Scalar::f16, sum, 16, n, k});

@@ -46,6 +46,7 @@ struct Caps {
     bool subgroup_shuffle = false;  // shuffles and arithmetic over a subgroup
     bool f16_storage = false, f16_arithmetic = false, bf16_coop = false;
     bool vulkan_memory_model = false;
+    bool preserves_nan = false;  // f32 keeps NaN, infinities and signed zeros where SPIR-V asks for it
     std::vector<CoopShape> coop_shapes;
     uint32_t compute_units = 1;  // multiprocessors or cores: how many workgroups run side by side
 

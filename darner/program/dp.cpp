@@ -70,7 +70,9 @@ Result<void> check_version(std::string_view header, const std::string& where) {
 
 }  // namespace
 
-bool is_dp(std::span<const std::byte> bytes) { return text_of(bytes).starts_with(magic); }
+bool is_dp(std::span<const std::byte> bytes) {
+    return !bytes.empty() && text_of(bytes).substr(0, magic.size()) == magic.substr(0, bytes.size());
+}
 
 Result<std::vector<std::byte>> to_dp(const Program& program) {
     TRY(DpContents contents, describe_program(program));

@@ -175,7 +175,7 @@ TEST(ProgramFile, EachFieldIsChecked) {
                 HasSubstr("segments[0].slots: expected a whole number from 0 to 4294967295"));
     EXPECT_THAT(with("\"slots\":3", "\"slots\":4294967296"), HasSubstr("segments[0].slots: expected a whole number"));
     EXPECT_THAT(with("\"slots\":3", "\"slots\":3e0"), HasSubstr("segments[0].slots: expected a whole number"));
-    EXPECT_THAT(with("\"slots\":3", "\"slots\":0"), HasSubstr("a ring of no slots"));
+    EXPECT_THAT(with("\"slots\":3", "\"slots\":0"), HasSubstr("a ring of 0 slots, allowed are 1 to 1024"));
     EXPECT_THAT(with("\"slots\":3", "\"slots\":3,\"slots\":3"), HasSubstr("an entry occurs twice"));
     EXPECT_THAT(with("\"slots\":3,", ""), HasSubstr("segments[0].slots: it is missing"));
     EXPECT_THAT(with("\"slots\":3", "\"slots\":3,\"spots\":3"), HasSubstr("segments[0]: unknown entry \"spots\""));

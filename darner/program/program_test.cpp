@@ -104,6 +104,7 @@ TEST(Verify, Tensors) {
     EXPECT_THAT(violations([](Program& p) { p.tensors[0].offset = UINT64_MAX - 15; }), HasSubstr("end behind segment"));
     EXPECT_THAT(violations([](Program& p) { p.tensors[0].offset = 8; }), HasSubstr("offset 8"));
     EXPECT_THAT(violations([](Program& p) { p.tensors[0].bytes = 200; }), HasSubstr("200 bytes, but f32[8,8] has 256"));
+    EXPECT_THAT(violations([](Program& p) { p.tensors[0].dtype = "x"; }), HasSubstr("unknown dtype 'x'"));
     EXPECT_THAT(violations([](Program& p) { p.tensors[0].dims = {-1}; }), HasSubstr("impossible dimension -1"));
     EXPECT_THAT(violations([](Program& p) { p.tensors[0].dims = {INT64_MAX, INT64_MAX}; }), HasSubstr("impossible dimension"));
     EXPECT_THAT(violations([](Program& p) { p.entries[0].outputs = {TensorId()}; }), HasSubstr("output tensor"));
@@ -171,7 +172,8 @@ std::string ring_violations(const std::function<void(Program&)>& change) {
 TEST(Verify, Rings) {
     EXPECT_EQ(ring_violations([](Program&) {}), "none");
     EXPECT_EQ(ring_violations([](Program& p) { p.segments[0].slots = 1; }), "none");
-    EXPECT_THAT(ring_violations([](Program& p) { p.segments[0].slots = 0; }), HasSubstr("segment 0: a ring of no slots"));
+    EXPECT_THAT(ring_violations([](Program& p) { p.segments[0].slots = 0; }), HasSubstr("segment 0: a ring of 0 slots"));
+    EXPECT_THAT(ring_violations([](Program& p) { p.segments[0].slots = 1u << 20; }), HasSubstr("allowed are 1 to 1024"));
     EXPECT_THAT(ring_violations([](Program& p) { p.segments[3].slots = 2; }), HasSubstr("2 slots of kind state"));
     EXPECT_THAT(ring_violations([](Program& p) { p.tensors[0].per_step = false; }),
                 HasSubstr("not per step, but in ring segment 0"));

@@ -18,13 +18,15 @@ namespace {
 // Nothing sensible nests deeper; it keeps recursion over hostile files bounded.
 constexpr int max_repeat_depth = 32;
 constexpr uint64_t allocation_alignment = 16;
+// Far more runs in flight than any queue takes; each slot costs a device some memory of its own.
+constexpr uint32_t max_ring_slots = 1024;
 
 std::optional<uint64_t> element_bytes(std::string_view dtype) {
     if (dtype == "f64" || dtype == "i64") return 8;
     if (dtype == "f32" || dtype == "i32" || dtype == "u32") return 4;
     if (dtype == "f16" || dtype == "bf16") return 2;
     if (dtype == "i8" || dtype == "u8" || dtype == "bool") return 1;
-    return std::nullopt;  // block-quantised storage: the planner knows its size
+    return std::nullopt;
 }
 
 bool overlap(const BindingWindow& a, const BindingWindow& b) {
@@ -91,7 +93,8 @@ private:
             fail("segment {}: {} bytes, the device's limit is {}", index, s.bytes, caps_.max_segment_bytes);
         if (s.bytes % allocation_alignment)
             fail("segment {}: {} bytes is no multiple of {}", index, s.bytes, allocation_alignment);
-        if (s.slots == 0) fail("segment {}: a ring of no slots", index);
+        if (s.slots == 0 || s.slots > max_ring_slots)
+            fail("segment {}: a ring of {} slots, allowed are 1 to {}", index, s.slots, max_ring_slots);
         if (s.slots > 1 && s.kind != SegmentKind::io)
             fail("segment {}: a ring of {} slots of kind {}; only io has rings", index, s.slots, to_string(s.kind));
         uint64_t end = 0;
@@ -115,7 +118,10 @@ private:
             if (d < 0 || (d > 0 && elements > UINT64_MAX / 8 / uint64_t(d))) return fail("{}: impossible dimension {}", what, d);
             elements *= uint64_t(d);
         }
-        if (std::optional<uint64_t> size = element_bytes(t.dtype); size && elements * *size != t.bytes)
+        const std::optional<uint64_t> size = element_bytes(t.dtype);
+        if (!size)
+            fail("{}: unknown dtype '{}'", what, t.dtype);
+        else if (elements * *size != t.bytes)
             fail("{}: {} bytes, but {}[{}] has {}", what, t.bytes, t.dtype, fmt::join(t.dims, ","), elements * *size);
     }
 

@@ -19,7 +19,11 @@ public:
     Result<Graph> run() {
         for (size_t i = 0; i < source_.nodes.size() && !builder_.failed(); ++i) copier_[NodeId(i)] = bound(NodeId(i));
         builder_.set_provenance(Id<void>::none);
-        if (!errors_.empty()) return invalid(fmt::format("[bind_symbols] graph {}: {}", source_.name, fmt::join(errors_, "; ")));
+        if (!errors_.empty()) {
+            Error error = invalid(fmt::format("[bind_symbols] graph {}: {}", source_.name, fmt::join(errors_, "; ")));
+            error.hint = "give each symbol a number; on the command line with --dim NAME=N";
+            return error;
+        }
         copier_.copy_outputs();
         copier_.copy_updates();
         return builder_.finish();

@@ -72,6 +72,7 @@ void query_limits(const InstanceFunctions& vk, const Extensions& extensions, Phy
     if (extensions.has(VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) chain.add(cores);
     vk.GetPhysicalDeviceProperties2(d.handle, &properties);
 
+    d.info.caps.preserves_nan = v12.shaderSignedZeroInfNanPreserveFloat32;
     const VkPhysicalDeviceLimits& limits = d.properties.limits;
     Caps& caps = d.info.caps;
     caps.kind = kind_of(d.properties.deviceType);
