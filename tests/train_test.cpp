@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <map>
 #include <regex>
 
 namespace darner::test {
@@ -119,18 +118,24 @@ TEST_F(TrainSmall, LearnsAndCountsTheWholeTestSet) {
 // An epoch of nine steps. training_step_test.cpp compares single steps with the reference; here the loop round them counts too.
 TEST_F(TrainSmall, TheDevicesAgree) {
     // Adam divides a gradient by its own size: where that is near 0, rounding errors grow to a share of the learning rate, 1e-3.
-    const std::map<std::string, double> amplified{{"sgd", 0}, {"adam", 1e-6}};
-    for (const auto& [optimizer, absolute] : amplified) {
+    struct Case {
+        const char *optimizer, *model, *hidden;
+        double absolute;
+    };
+    for (const auto& [optimizer, model, hidden, absolute] :
+         {Case{"sgd", "mlp", "256", 0}, Case{"adam", "mlp", "256", 1e-6}, Case{"sgd", "cnn", "3,4", 0}}) {
+        SCOPED_TRACE(std::string(optimizer) + " " + model);
         std::vector<double> losses;
         std::vector<Safetensors> models;
         for (const char* device : {"interp", "vulkan"}) {
-            const std::string out = out_.file(optimizer + device);
-            const ProcessResult result = run(out, {"--epochs", "1", "--json", "--optimizer", optimizer, "--device", device});
+            const std::string out = out_.file(std::string(optimizer) + model + device);
+            const ProcessResult result = run(out, {"--epochs", "1", "--json", "--optimizer", optimizer, "--model", model,
+                                                   "--hidden", hidden, "--device", device});
             ASSERT_EQ(result.exit_code, 0) << result.err;
             losses.push_back(json_lines(result.out).at(0)["train_loss"].get<double>());
-            Result<Safetensors> model = read_safetensors(out + "/model.safetensors");
-            ASSERT_TRUE(model) << model.error().text();
-            models.push_back(std::move(*model));
+            Result<Safetensors> saved = read_safetensors(out + "/model.safetensors");
+            ASSERT_TRUE(saved) << saved.error().text();
+            models.push_back(std::move(*saved));
         }
         EXPECT_NEAR(losses[0], losses[1], 1e-5 * losses[0]);
         ASSERT_EQ(models[0].tensors.size(), models[1].tensors.size());

@@ -182,8 +182,8 @@ Result<TextSplit> split_text(int64_t characters, uint32_t context) {
 
 Result<Module> text_module(const TextSettings& settings, const TextSet& text, const SampleOptions& sample) {
     if (settings.batch < 1 || settings.report_every < 1)
-        return invalid(fmt::format("[train] batch {}, report-every {}: expected 1 or more of each", settings.batch,
-                                   settings.report_every));
+        return invalid(
+            fmt::format("[train] batch {}, report-every {}: expected 1 or more of each", settings.batch, settings.report_every));
     TRY(check_sample(sample));
     TRY(const TextSplit split, split_text(text.count(), settings.context));
     const TextNetwork network = network_of(settings, text);
