@@ -61,11 +61,13 @@ public:
         std::vector<NamedAttr> attrs;
         const Type empty;
         const Type& x = types.empty() || types[0] == nullptr ? empty : *types[0];
+        windowed_ = static_cast<size_t>(1 + random_.below(static_cast<int64_t>(std::clamp<size_t>(x.rank(), 1, 3))));
         for (const AttrDef& def : op.attrs) {
             if (def.name == "stream" || (!def.default_text.empty() && random_.one_in(3))) continue;
             attrs.emplace_back(def.name, value(def, op, x, types));
         }
         if (op.find_attr("shape") != nullptr && op.find_attr("axes") != nullptr) spread_axes(attrs, x);
+        if (op.find_attr("lengths") != nullptr) fold_axes(attrs, x);
         return attrs;
     }
 
@@ -77,7 +79,7 @@ private:
             case AttrKind::real: return random_.pick<double>({0, 0.5, -1, 0.01, 2});
             case AttrKind::boolean: return random_.one_in(2);
             case AttrKind::choice: return choice(def);
-            case AttrKind::integers: return integers(def, x);
+            case AttrKind::integers: return is_of_windows(def.name) ? window_integers(def) : integers(def, op, x);
             case AttrKind::integer_lists: return integer_lists(types);
             case AttrKind::dtype: return device_dtypes[random_.below(std::size(device_dtypes))];
             case AttrKind::dims: return op.operands.empty() || op.has_side_stream ? dims() : reshaped(x);
@@ -95,12 +97,28 @@ private:
         return random_.pick(choices);
     }
 
-    std::vector<int64_t> integers(const AttrDef& def, const Type& x) {
+    static bool is_of_windows(std::string_view name) {
+        constexpr std::string_view names[] = {"window",    "sizes",    "output_size", "strides", "steps",
+                                              "dilations", "dilation", "divisors",    "padding"};
+        return std::find(std::begin(names), std::end(names), name) != std::end(names);
+    }
+
+    // One entry for each of the axes that windows lie along; of padding two.
+    std::vector<int64_t> window_integers(const AttrDef& def) {
+        std::vector<int64_t> list(def.name == "padding" ? 2 * windowed_ : windowed_);
+        for (int64_t& entry : list) entry = def.name == "padding" ? random_.below(2) : 1 + random_.below(3);
+        return list;
+    }
+
+    std::vector<int64_t> integers(const AttrDef& def, const OpDef& op, const Type& x) {
         std::vector<int64_t> list(x.rank());
         std::iota(list.begin(), list.end(), 0);
         if (def.name == "perm" || def.name == "axes") {
             random_.shuffle(list);
-            if (def.name == "axes") list.resize(static_cast<size_t>(random_.below(static_cast<int64_t>(list.size()) + 1)));
+            if (op.find_attr("sizes") != nullptr)
+                list.resize(std::min(windowed_, list.size()));
+            else if (def.name == "axes")
+                list.resize(static_cast<size_t>(random_.below(static_cast<int64_t>(list.size()) + 1)));
             for (int64_t& axis : list)
                 if (random_.one_in(4)) axis -= static_cast<int64_t>(x.rank());
             return list;
@@ -172,6 +190,23 @@ private:
         attrs.emplace_back("axes", std::move(axes));
     }
 
+    // Axes of a fold, and the lengths that the windows along them reach over.
+    void fold_axes(std::vector<NamedAttr>& attrs, const Type& x) {
+        const size_t count = std::min(windowed_, x.rank() / 2), outer = x.rank() - count;
+        std::vector<int64_t> axes(outer), steps(count), dilations(count), lengths(count);
+        std::iota(axes.begin(), axes.end(), 0);
+        random_.shuffle(axes);
+        axes.resize(count);
+        for (size_t i = 0; i < count; ++i) {
+            const int64_t windows = x.dims[static_cast<size_t>(axes[i])].value(), size = x.dims[outer + i].value();
+            steps[i] = 1 + random_.below(3);
+            dilations[i] = 1 + random_.below(2);
+            lengths[i] = std::max<int64_t>(0, (windows - 1) * steps[i] + (size - 1) * dilations[i] + 1);
+        }
+        attrs = {{"axes", axes}, {"lengths", lengths}, {"steps", steps}, {"dilations", dilations}};
+    }
+
+    size_t windowed_ = 1;  // axes of windows in this call
     Random& random_;
     const std::vector<int64_t>& extents_;
 };

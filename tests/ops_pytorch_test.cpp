@@ -113,7 +113,7 @@ void compare(const Case& c, const std::string& name, const Tensor& got, const Na
 }
 
 TEST(OpsPyTorch, Reference) {
-    EXPECT_GT(cases().size(), 300u);
+    EXPECT_GT(cases().size(), 500u);
     for (const Case& c : cases()) {
         const auto result = eval(c.graph, c.leaves);
         ASSERT_TRUE(result) << c.text << result.error().text();

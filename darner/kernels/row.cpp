@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t max_unrolled_items = 32;
 constexpr uint32_t most_unrolled_loads = 128;
+constexpr uint32_t shortest_shared_row = 16;
 constexpr uint32_t most_parts = 32;  // of a row that one lane combines in one go
 using Values = Builder::Values;
 
@@ -349,7 +350,13 @@ std::optional<RowShape> row_shape(uint32_t rows, uint32_t cols, std::span<const 
     const uint32_t preferred_items = caps.barriers_are_dear() ? max_unrolled_items : 4;
     uint32_t lanes = power_of_two_at_least(static_cast<uint32_t>(ceil_div(cols, preferred_items)));
     const uint32_t subgroup = caps.known_subgroup_size();
-    if (!reduces.empty() && subgroup > 1 && cols > 1) lanes = std::max(lanes, std::min(subgroup, power_of_two_at_least(cols)));
+    // Short rows, windows of a pool above all, have a lane each when there are enough of them to fill the device: neighbouring
+    // lanes then read neighbouring elements, and no lane is idle where the length is no power of two.
+    const bool short_rows = cols <= shortest_shared_row && column_sums == 0 && rows / 64 >= std::max(1u, caps.compute_units);
+    if (short_rows)
+        lanes = 1;
+    else if (!reduces.empty() && subgroup > 1 && cols > 1)
+        lanes = std::max(lanes, std::min(subgroup, power_of_two_at_least(cols)));
     // Without row reductions lanes never talk: neighbouring columns go to neighbouring lanes.
     if (reduces.empty()) lanes = std::max(lanes, std::min(power_of_two_at_least(cols), std::min(limit, 64u)));
     lanes = std::min(lanes, std::min(limit, 1024u));

@@ -25,7 +25,29 @@ std::optional<int64_t> last_extent(std::string_view layer, Value x, Where where)
     return std::nullopt;
 }
 
+// The axes behind the channels; an error, and nothing, when there are none: a reduction over no axes is one over all.
+std::vector<int64_t> spatial_axes(std::string_view layer, Value x, Where where) {
+    std::vector<int64_t> axes;
+    if (!x.valid() || x.builder->failed()) return axes;
+    for (size_t a = 2; a < x.rank(); ++a) axes.push_back(static_cast<int64_t>(a));
+    if (axes.empty())
+        x.builder->fail(invalid(fmt::format("[{}] got {}, expected [N, C, ..] with at least one axis behind the channels", layer,
+                                            to_string(x.type())),
+                                source(where)));
+    return axes;
+}
+
 }  // namespace
+
+Value global_max_pool(Value x, Where where) {
+    const std::vector<int64_t> axes = spatial_axes("global_max_pool", x, where);
+    return axes.empty() ? Value{} : max(x, axes, true, where);
+}
+
+Value global_avg_pool(Value x, Where where) {
+    const std::vector<int64_t> axes = spatial_axes("global_avg_pool", x, where);
+    return axes.empty() ? Value{} : mean(x, axes, true, where);
+}
 
 Value uniform_init(Builder& builder, const Type& type, double bound, Where where) {
     if (bound == 0) return builder.constant(type, 0.0, where);
@@ -98,6 +120,49 @@ Layer sigmoid(Where where) {
 }
 Layer tanh(Where where) {
     return {[=](Value x) { return tanh(x, where); }};
+}
+
+Layer silu(Where where) {
+    return {[=](Value x) { return silu(x, where); }};
+}
+Layer mish(Where where) {
+    return {[=](Value x) { return mish(x, where); }};
+}
+Layer hard_swish(Where where) {
+    return {[=](Value x) { return hard_swish(x, where); }};
+}
+Layer gelu(std::string_view approximate, Where where) {
+    return {[kind = std::string(approximate), where](Value x) { return gelu(x, kind, where); }};
+}
+Layer elu(double alpha, Where where) {
+    return {[=](Value x) { return elu(x, alpha, where); }};
+}
+Layer leaky_relu(double negative_slope, Where where) {
+    return {[=](Value x) { return leaky_relu(x, negative_slope, where); }};
+}
+Layer softplus(double beta, Where where) {
+    return {[=](Value x) { return softplus(x, beta, where); }};
+}
+Layer max_pool(std::vector<int64_t> window, PoolOptions options, Where where) {
+    return {[=](Value x) { return max_pool(x, window, options, where); }};
+}
+Layer avg_pool(std::vector<int64_t> window, PoolOptions options, Where where) {
+    return {[=](Value x) { return avg_pool(x, window, options, where); }};
+}
+Layer adaptive_max_pool(std::vector<int64_t> output_size, Where where) {
+    return {[=](Value x) { return adaptive_max_pool(x, output_size, where); }};
+}
+Layer adaptive_avg_pool(std::vector<int64_t> output_size, Where where) {
+    return {[=](Value x) { return adaptive_avg_pool(x, output_size, where); }};
+}
+Layer global_max_pool(Where where) {
+    return {[=](Value x) { return global_max_pool(x, where); }};
+}
+Layer global_avg_pool(Where where) {
+    return {[=](Value x) { return global_avg_pool(x, where); }};
+}
+Layer flatten(int64_t start_axis, Where where) {
+    return {[=](Value x) { return flatten(x, start_axis, -1, where); }};
 }
 
 Value Sequential::operator()(Value x) const {

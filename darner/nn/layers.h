@@ -62,6 +62,23 @@ Layer rms_norm(RmsNormOptions options, Where where = Where::here());
 Layer relu(Where where = Where::here());
 Layer sigmoid(Where where = Where::here());
 Layer tanh(Where where = Where::here());
+Layer silu(Where where = Where::here());
+Layer mish(Where where = Where::here());
+Layer hard_swish(Where where = Where::here());
+Layer gelu(std::string_view approximate = "none", Where where = Where::here());
+Layer elu(double alpha = 1, Where where = Where::here());
+Layer leaky_relu(double negative_slope = 0.01, Where where = Where::here());
+Layer softplus(double beta = 1, Where where = Where::here());
+Layer max_pool(std::vector<int64_t> window, PoolOptions options = {}, Where where = Where::here());
+Layer avg_pool(std::vector<int64_t> window, PoolOptions options = {}, Where where = Where::here());
+Layer adaptive_max_pool(std::vector<int64_t> output_size, Where where = Where::here());
+Layer adaptive_avg_pool(std::vector<int64_t> output_size, Where where = Where::here());
+// Over all axes behind the channels of [N, C, ..], which stay with extent 1.
+Value global_max_pool(Value x, Where where = Where::here());
+Value global_avg_pool(Value x, Where where = Where::here());
+Layer global_max_pool(Where where = Where::here());
+Layer global_avg_pool(Where where = Where::here());
+Layer flatten(int64_t start_axis = 1, Where where = Where::here());
 
 // Layers one after the other, each in the scope of its index. A Sequential is a layer itself.
 class Sequential {

@@ -26,6 +26,16 @@ Value max_spread(Value x, size_t axis) { return spread(max(x, {static_cast<int64
 Value widen(Value x) { return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? cast(x, DType::f32) : x; }
 Value narrow(Value x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
 
+Moments moments(Value x, const std::vector<size_t>& axes, int64_t count) {
+    const auto integers = to_integers(axes);
+    const auto total = [&](Value v) { return sum(v, integers); };
+    const auto spread_out = [&](Value v) { return spread(v, x.dims(), axes, false); };
+    const auto n = static_cast<double>(count);
+    const Value near = sub(x, spread_out(total(x) / n)), left = total(near), rest = left / n;
+    const Value squares = sub(total(mul(near, near)), mul(left, rest));
+    return {sub(near, spread_out(rest)), maximum(squares, splat(squares, 0))};
+}
+
 Value clamp_indices(Value indices, int64_t size) {
     if (size == 0) return indices;
     const Value most = minimum(indices, splat(indices, static_cast<double>(size - 1)));

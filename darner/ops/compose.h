@@ -20,6 +20,14 @@ Value max_spread(Value x, size_t axis);
 Value widen(Value x);
 Value narrow(Value x, DType dtype);
 
+// What a mean and a variance over `axes` are made of, for f32 and wider. The squares are of distances from the mean, and what
+// rounding has left of a mean in those is taken out again, so that nothing cancels where the mean is far from 0.
+struct Moments {
+    Value centered;  // x - mean
+    Value squares;   // the sum of its squares, without the axes
+};
+Moments moments(Value x, const std::vector<size_t>& axes, int64_t count);
+
 // Indices moved into 0 .. size-1; as they are where size is 0.
 Value clamp_indices(Value indices, int64_t size);
 

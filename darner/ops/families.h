@@ -16,10 +16,13 @@ std::span<const OpDef> arrange_ops();        // stack, split, tile, reverse, fla
 std::span<const OpDef> index_ops();          // concat, pad, gather, scatter_add, iota
 std::span<const OpDef> lookup_ops();         // gather_elements, gather_nd, dynamic slices, one_hot, where
 std::span<const OpDef> resize_ops();         // resize
+std::span<const OpDef> unfold_ops();         // unfold, fold: windows along axes
+std::span<const OpDef> pool_ops();           // max_pool, avg_pool, adaptive pools
 std::span<const OpDef> reduce_ops();         // sum, mean, max, min, argmax
 std::span<const OpDef> statistics_ops();     // argmin, variance, log_sum_exp, prod, norms, cumsum
 std::span<const OpDef> contract_ops();       // dot, matmul, linear
-std::span<const OpDef> normalize_ops();      // softmax, log_softmax, rms_norm
+std::span<const OpDef> normalize_ops();      // softmax, log_softmax
+std::span<const OpDef> norm_ops();           // rms_norm, standardize, layer_norm, group_norm, instance_norm, batch_norm
 std::span<const OpDef> attention_ops();      // attention and the kernels of its gradients
 std::span<const OpDef> rotary_ops();         // rotary
 std::span<const OpDef> loss_ops();           // cross_entropy, nll

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Softmax, log_softmax and rms_norm: composites, computed in f32 where the operand is narrower. Softmax and log_softmax state
-// their derivatives, because that of the expansion would go through the maximum, where it cancels.
+// Softmax and log_softmax: composites, computed in f32 where the operand is narrower. They state their derivatives, because
+// those of the expansions would go through the maximum, where it cancels.
 #include "darner/base/fault.h"
 #include "darner/ops/compose.h"
 #include "darner/ops/families.h"
 
 #include <fmt/format.h>
-
-#include <numeric>
 
 namespace darner {
 namespace {
@@ -15,10 +13,7 @@ namespace {
 using infer::Accept;
 
 constexpr OperandDef x_operand[] = {{"x"}};
-constexpr OperandDef x_w_b[] = {{"x"}, {"w", true}, {"b", true}};
 constexpr AttrDef softmax_attrs[] = {{"axis", AttrKind::integer, "-1", "the axis along which the result sums to 1"}};
-constexpr AttrDef norm_attrs[] = {{"axis", AttrKind::integer, "-1", "the first normalised axis: this one and all behind it"},
-                                  {"eps", AttrKind::real, "1e-5", "added to the mean square"}};
 
 Result<Type> infer_softmax(const Call& c) {
     TRY(infer::dtype(c, 0, Accept::floats));
@@ -65,45 +60,6 @@ Value log_softmax_jvp(const BuildCall& c, std::span<const Value> tangents) {
     return narrow(sub(t, sum_spread(mul(probabilities(c), t), axis_of(c))), c.type(0).dtype);
 }
 
-// --- rms_norm -------------------------------------------------------------------------------------------------------
-
-std::vector<size_t> normalized_axes(const Call& c) {
-    std::vector<size_t> axes(c.type(0).rank() - axis_of(c));
-    std::iota(axes.begin(), axes.end(), axis_of(c));
-    return axes;
-}
-
-Result<Type> infer_rms_norm(const Call& c) {
-    TRY(infer::dtype(c, 0, Accept::floats));
-    TRY(const size_t axis, infer::axis(c, c.integer("axis"), c.type(0).rank()));
-    const Dims& x = c.type(0).dims;
-    for (size_t i = axis; i < x.size(); ++i)
-        if (x[i] == Dim(0)) return c.error(fmt::format("axis {} of {} is empty", i, infer::describe(c, 0)));
-    const Dims normalized(x.begin() + static_cast<ptrdiff_t>(axis), x.end());
-    for (size_t operand : {size_t{1}, size_t{2}}) {
-        if (!c.has(operand)) continue;
-        TRY(infer::equal_dtypes(c, 0, operand));
-        TRY(infer::equal_dims(c, c.type(operand).dims, normalized,
-                              fmt::format("shape of {}, that of x from axis {} on", infer::operand_name(c, operand), axis)));
-    }
-    if (!(c.real("eps") >= 0)) return c.error(fmt::format("eps must not be negative: got {}", c.real("eps")));
-    return c.type(0);
-}
-
-Value expand_rms_norm(const BuildCall& c) {
-    const Value x = widen(c.operand(0));
-    const auto axes = normalized_axes(c);
-    const auto integers = to_integers(axes);
-    const auto count = concrete_count(c, c.type(0).dims, axes);
-    if (!count) return {};
-    const Value mean_square = sum(mul(x, x), integers) / static_cast<double>(*count);
-    const Value scale = fault(38) ? rsqrt(mean_square) + c.real("eps") : rsqrt(mean_square + c.real("eps"));
-    Value y = mul(x, spread(scale, x.dims(), axes, false));
-    if (c.has(1)) y = mul(y, broadcast(widen(c.operand(1)), x.dims(), integers));
-    if (c.has(2)) y = add(y, broadcast(widen(c.operand(2)), x.dims(), integers));
-    return narrow(y, c.type(0).dtype);
-}
-
 constexpr OpDef defs[] = {
     {.name = "softmax",
      .doc = "y = exp(x - max x) / sum(exp(x - max x)) along axis.",
@@ -126,15 +82,6 @@ constexpr OpDef defs[] = {
      .batch = Batch::by_expansion,
      .lower = ExpandLower{expand_log_softmax},
      .onnx = "LogSoftmax"},
-    {.name = "rms_norm",
-     .doc = "y = x * rsqrt(mean(x^2) + eps) * w + b, the mean over axis and all axes behind it; w and b may be left out.",
-     .operands = x_w_b,
-     .attrs = norm_attrs,
-     .infer = infer_rms_norm,
-     .grad = ByExpansion{},
-     .batch = Batch::by_expansion,
-     .lower = ExpandLower{expand_rms_norm},
-     .onnx = "RMSNormalization"},
 };
 
 }  // namespace

@@ -204,6 +204,46 @@ Value resize(Value x, std::vector<int64_t> axes, std::vector<int64_t> sizes, Res
         {{"axes", axes}, {"sizes", sizes}, {"mode", std::string(options.mode)}, {"align_corners", options.align_corners}});
 }
 
+Value unfold(Value x, std::vector<int64_t> axes, std::vector<int64_t> sizes, const WindowOptions& options, Where where) {
+    return call(where, "unfold", {x},
+                {{"axes", axes},
+                 {"sizes", sizes},
+                 {"steps", options.steps},
+                 {"dilations", options.dilations},
+                 {"divisors", options.divisors}});
+}
+Value fold(Value y, std::vector<int64_t> axes, std::vector<int64_t> lengths, const WindowOptions& options, Where where) {
+    return call(where, "fold", {y},
+                {{"axes", axes},
+                 {"lengths", lengths},
+                 {"steps", options.steps},
+                 {"dilations", options.dilations},
+                 {"divisors", options.divisors}});
+}
+Value max_pool(Value x, std::vector<int64_t> window, const PoolOptions& options, Where where) {
+    return call(where, "max_pool", {x},
+                {{"window", window},
+                 {"strides", options.strides},
+                 {"padding", options.padding},
+                 {"dilation", options.dilation},
+                 {"ceil_mode", options.ceil_mode}});
+}
+Value avg_pool(Value x, std::vector<int64_t> window, const PoolOptions& options, Where where) {
+    return call(where, "avg_pool", {x},
+                {{"window", window},
+                 {"strides", options.strides},
+                 {"padding", options.padding},
+                 {"dilation", options.dilation},
+                 {"ceil_mode", options.ceil_mode},
+                 {"count_include_pad", options.count_include_pad}});
+}
+Value adaptive_max_pool(Value x, std::vector<int64_t> output_size, Where where) {
+    return call(where, "adaptive_max_pool", {x}, {{"output_size", output_size}});
+}
+Value adaptive_avg_pool(Value x, std::vector<int64_t> output_size, Where where) {
+    return call(where, "adaptive_avg_pool", {x}, {{"output_size", output_size}});
+}
+
 Value sum(Value x, std::vector<int64_t> axes, bool keep, Where where) {
     return call(where, "sum", {x}, {{"axes", axes}, {"keep", keep}});
 }
@@ -260,6 +300,21 @@ Value softmax(Value x, int64_t axis, Where where) { return call(where, "softmax"
 Value log_softmax(Value x, int64_t axis, Where where) { return call(where, "log_softmax", {x}, {{"axis", axis}}); }
 Value rms_norm(Value x, Value w, Value b, int64_t axis, double eps, Where where) {
     return call(where, "rms_norm", {x, w, b}, {{"axis", axis}, {"eps", eps}});
+}
+Value standardize(Value x, std::vector<int64_t> axes, double eps, Where where) {
+    return call(where, "standardize", {x}, {{"axes", axes}, {"eps", eps}});
+}
+Value layer_norm(Value x, Value w, Value b, int64_t axis, double eps, Where where) {
+    return call(where, "layer_norm", {x, w, b}, {{"axis", axis}, {"eps", eps}});
+}
+Value group_norm(Value x, int64_t groups, Value w, Value b, double eps, Where where) {
+    return call(where, "group_norm", {x, w, b}, {{"groups", groups}, {"eps", eps}});
+}
+Value instance_norm(Value x, Value w, Value b, double eps, Where where) {
+    return call(where, "instance_norm", {x, w, b}, {{"eps", eps}});
+}
+Value batch_norm(Value x, const BatchNormOperands& operands, double eps, Where where) {
+    return call(where, "batch_norm", {x, operands.w, operands.b, operands.mean, operands.variance}, {{"eps", eps}});
 }
 Value cross_entropy(Value logits, Value labels, std::string_view reduction, Where where) {
     return call(where, "cross_entropy", {logits, labels}, {{"reduction", std::string(reduction)}});

@@ -142,6 +142,25 @@ struct ResizeOptions {
 Value resize(Value x, std::vector<int64_t> axes, std::vector<int64_t> sizes, ResizeOptions options = {},
              Where where = Where::here());
 
+// Windows along axes, and their sum where they came from: each is the other's transpose. Options left empty are 1 on every axis.
+struct WindowOptions {
+    std::vector<int64_t> steps = {}, dilations = {}, divisors = {};
+};
+Value unfold(Value x, std::vector<int64_t> axes, std::vector<int64_t> sizes, const WindowOptions& options = {},
+             Where where = Where::here());
+Value fold(Value y, std::vector<int64_t> axes, std::vector<int64_t> lengths, const WindowOptions& options = {},
+           Where where = Where::here());
+// Pools over the last axes. Strides left empty are the window's extents; padding is [lo0, hi0, lo1, hi1, ..].
+struct PoolOptions {
+    std::vector<int64_t> strides = {}, padding = {}, dilation = {};
+    bool ceil_mode = false;
+    bool count_include_pad = true;  // of avg_pool
+};
+Value max_pool(Value x, std::vector<int64_t> window, const PoolOptions& options = {}, Where where = Where::here());
+Value avg_pool(Value x, std::vector<int64_t> window, const PoolOptions& options = {}, Where where = Where::here());
+Value adaptive_max_pool(Value x, std::vector<int64_t> output_size, Where where = Where::here());
+Value adaptive_avg_pool(Value x, std::vector<int64_t> output_size, Where where = Where::here());
+
 // Reductions. Empty axes mean all.
 Value sum(Value x, std::vector<int64_t> axes = {}, bool keep = false, Where where = Where::here());
 Value mean(Value x, std::vector<int64_t> axes = {}, bool keep = false, Where where = Where::here());
@@ -169,6 +188,17 @@ Value linear(Value x, Value w, Value b = {}, Where where = Where::here());
 Value softmax(Value x, int64_t axis = -1, Where where = Where::here());
 Value log_softmax(Value x, int64_t axis = -1, Where where = Where::here());
 Value rms_norm(Value x, Value w = {}, Value b = {}, int64_t axis = -1, double eps = 1e-5, Where where = Where::here());
+// (x - mean) / sqrt(variance + eps) over axes; empty: all.
+Value standardize(Value x, std::vector<int64_t> axes = {}, double eps = 1e-5, Where where = Where::here());
+Value layer_norm(Value x, Value w = {}, Value b = {}, int64_t axis = -1, double eps = 1e-5, Where where = Where::here());
+// Channels are axis 1 of these.
+Value group_norm(Value x, int64_t groups, Value w = {}, Value b = {}, double eps = 1e-5, Where where = Where::here());
+Value instance_norm(Value x, Value w = {}, Value b = {}, double eps = 1e-5, Where where = Where::here());
+struct BatchNormOperands {
+    Value w = {}, b = {};            // scale and shift, one a channel
+    Value mean = {}, variance = {};  // running statistics; without them those of x
+};
+Value batch_norm(Value x, const BatchNormOperands& operands = {}, double eps = 1e-5, Where where = Where::here());
 Value cross_entropy(Value logits, Value labels, std::string_view reduction = "mean", Where where = Where::here());
 struct CrossEntropyOptions {
     Value weight = {};  // one for each class

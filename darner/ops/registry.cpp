@@ -6,9 +6,10 @@ namespace darner {
 
 const OpRegistry& op_registry() {
     static const std::span<const OpDef> families[] = {
-        elementwise_ops(), function_ops(),      bit_ops(),    activation_ops(), compare_ops(),    shape_ops(),    arrange_ops(),
-        index_ops(),       lookup_ops(),        resize_ops(), reduce_ops(),     statistics_ops(), contract_ops(), normalize_ops(),
-        loss_ops(),        distance_loss_ops(), random_ops(), attention_ops(),  rotary_ops()};
+        elementwise_ops(),   function_ops(),   bit_ops(),       activation_ops(), compare_ops(), shape_ops(),
+        arrange_ops(),       index_ops(),      lookup_ops(),    resize_ops(),     unfold_ops(),  pool_ops(),
+        reduce_ops(),        statistics_ops(), contract_ops(),  normalize_ops(),  norm_ops(),    loss_ops(),
+        distance_loss_ops(), random_ops(),     attention_ops(), rotary_ops()};
     static const OpRegistry registry(families);
     return registry;
 }

@@ -78,20 +78,35 @@ Result<Type> infer_variance(const Call& c) {
     return type;
 }
 
-// In two passes: the squares of distances from the mean do not cancel.
-Value variance_of(const BuildCall& c) {
-    const auto count = concrete_count(c, c.type(0).dims, reduced_axes(c));
-    if (!count) return {};
-    const Value x = widen(c.operand(0));
-    const Value mean = total(c, x) / static_cast<double>(*count);
-    return total(c, square(sub(x, spread_over(c, mean)))) / static_cast<double>(*count - c.integer("correction"));
+Value per_freedom(const BuildCall& c, Value total, int64_t count) {
+    return total / static_cast<double>(count - c.integer("correction"));
 }
 
-Value expand_variance(const BuildCall& c) { return narrow(variance_of(c), c.out->dtype); }
+Value expand_variance(const BuildCall& c) {
+    const auto count = concrete_count(c, c.type(0).dims, reduced_axes(c));
+    if (!count) return {};
+    const Value squares = moments(widen(c.operand(0)), reduced_axes(c), *count).squares;
+    return narrow(reshape(per_freedom(c, squares, *count), c.out->dims), c.out->dtype);
+}
+
+// dy/dx = 2 (x - mean x) / freedom: that the mean moves with x adds nothing.
+Value variance_slope(const BuildCall& c) {
+    const auto count = concrete_count(c, c.type(0).dims, reduced_axes(c));
+    if (!count) return {};
+    return per_freedom(c, moments(widen(c.operand(0)), reduced_axes(c), *count).centered * 2.0, *count);
+}
+Value variance_vjp(const BuildCall& c, size_t, Value dy) {
+    return narrow(mul(variance_slope(c), spread_over(c, widen(dy))), c.type(0).dtype);
+}
+Value variance_jvp(const BuildCall& c, std::span<const Value> tangents) {
+    if (!tangents[0].valid()) return {};
+    return narrow(total(c, mul(variance_slope(c), widen(tangents[0]))), c.out->dtype);
+}
 
 // The square root's slope at 0 is infinite; of elements that are all equal the deviation's is taken to be 0.
 Value expand_std(const BuildCall& c) {
-    const Value variance = variance_of(c), root = sqrt(or_one(variance));
+    const Value variance = darner::variance(widen(c.operand(0)), axes_of(c), c.boolean("keep"), c.integer("correction"));
+    const Value root = sqrt(or_one(variance));
     return narrow(select(eq(variance, splat(variance, 0)), splat(root, 0), root), c.out->dtype);
 }
 
@@ -257,7 +272,7 @@ constexpr OpDef defs[] = {
      .operands = x_operand,
      .attrs = variance_attrs,
      .infer = infer_variance,
-     .grad = ByExpansion{},
+     .grad = CustomGrad{variance_vjp, variance_jvp},
      .batch = Batch::by_expansion,
      .lower = ExpandLower{expand_variance}},
     {.name = "std",

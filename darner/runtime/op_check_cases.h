@@ -65,6 +65,7 @@ struct CaseGenerator {
 std::span<const CaseGenerator> rearranging_cases();  // of arrange.cpp, lookup.cpp, resize.cpp, statistics.cpp
 std::span<const CaseGenerator> loss_cases();         // of losses, dropout
 std::span<const CaseGenerator> attention_cases();    // of attention and its kernels, rotary
+std::span<const CaseGenerator> window_cases();       // of windows, pools, norms
 
 // Empty: nobody wrote cases for this op.
 std::vector<OpCase> op_cases(const OpDef& op);
