@@ -13,6 +13,7 @@
 #include "darner/nn/norms.h"
 #include "darner/nn/optimizers.h"
 #include "darner/nn/training.h"
+#include "darner/nn/transformer.h"
 #include "darner/ops/ops.h"
 #include "darner/runtime/devices.h"
 #include "darner/runtime/session.h"

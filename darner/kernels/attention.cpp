@@ -33,8 +33,9 @@ struct Score {
 // What a query and a key make of their product: everything but the sums.
 class Scores {
 public:
-    Scores(Builder& b, const AttentionSpec& spec, Expr batch)
-        : b_(b), spec_(spec), batch_(batch), position_(spec.position ? spec.position(b, batch) : b.i32(0)) {}
+    Scores(Builder& b, const AttentionSpec& spec, Expr batch) : b_(b), spec_(spec), batch_(batch), position_(b.i32(0)) {
+        if (spec.position) position_ = b.max(b.min(spec.position(b, batch), b.i32(1 << 29)), b.i32(-(1 << 29)));
+    }
 
     Score score(const Query& query, const Key& key, Expr product) {
         Score s;

@@ -28,7 +28,7 @@ struct AttentionSpec {
     Element q, k, v, dy;
     Element rows;        // feature 0: largest score, 1: sum of exponentials, 2: sum of dy * y
     Element mask, bits;  // of query `place` and key `feature`; may be left out. A mask is boolean or f32
-    std::function<kir::Expr(kir::Builder&, kir::Expr batch)> position;  // i32, within +-2^29; may be left out
+    std::function<kir::Expr(kir::Builder&, kir::Expr batch)> position;  // i32; may be left out
     // Results: those that are not set are not computed.
     using Store =
         std::function<void(kir::Builder&, kir::Expr batch, kir::Expr head, kir::Expr place, kir::Expr feature, kir::Expr value)>;

@@ -398,7 +398,10 @@ Value expand_attention(const BuildCall& c) {
         mask = reshape(mask, dims);
     }
     if (position.valid()) {
-        position = cast(position, DType::i32);
+        // Beyond every sequence, and far from where sums of positions and lengths would wrap round.
+        constexpr double far = 1 << 29;
+        position = minimum(position, splat(position, far));
+        position = position.dtype() == DType::i32 ? maximum(position, splat(position, -far)) : cast(position, DType::i32);
         if (position.rank() == 0) position = broadcast(position, {c.type(q_at).dims[0]}, {});
     }
     if (c.real("dropout") > 0) bits = random_bits_of(c);
