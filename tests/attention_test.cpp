@@ -105,21 +105,23 @@ DeviceCase with_bindings(DeviceCase on, uint64_t bytes) {
     return on;
 }
 
-TEST(Attention, IsSplitByBatchAndHeadsWithinSmallBindings) {
-    for (const DeviceCase& on : main_device_cases()) {
-        compare_on_devices({"heads", {1, 4, 2, 20, 40, 8, 8}, {.causal = true}}, {with_bindings(on, 2048)});
-        compare_on_devices({"mask and dropout", {2, 2, 1, 9, 20, 4, 4}, {}, true, true}, {with_bindings(on, 1024)});
-    }
+TEST(Attention, IsSplitWithinSmallBindings) {
+    for (const DeviceCase& on : main_device_cases())
+        for (const Case& c : {Case{"heads", {1, 4, 2, 20, 40, 8, 8}, {.causal = true}},
+                              Case{"mask and dropout", {2, 2, 1, 9, 20, 4, 4}, {}, true, true},
+                              Case{"one head", {1, 1, 1, 40, 44, 8, 5}, {.causal = true, .window = 15}},
+                              Case{"shared keys, one head", {1, 2, 1, 20, 40, 7, 7}, {}, true, true}})
+            compare_on_devices(c, {with_bindings(on, 1024)});
 }
 
-TEST(Attention, RefusesWhatOneHeadMakesTooLarge) {
+TEST(Attention, RefusesWhatNoSplitMakesFit) {
     Module module;
-    module.graphs.push_back(attention_graph({1, 1, 1, 8, 4096, 16, 16}, {}));
+    module.graphs.push_back(attention_graph({1, 1, 1, 1, 1, 256, 256}, {}));
     Caps caps = webgpu_default_caps();
-    caps.max_binding_bytes = 65536;
+    caps.max_binding_bytes = 256;
     const auto program = compile_program(module, caps);
     ASSERT_FALSE(program);
-    EXPECT_THAT(program.error().text(), HasSubstr("touches more of its operands at once than 8 bindings of 65536 bytes reach"));
+    EXPECT_THAT(program.error().text(), HasSubstr("8 bindings of 256 bytes reach"));
 }
 
 }  // namespace

@@ -396,8 +396,32 @@ private:
         return reshape(slice(reshape(from, {from.type().count()}), {0}, {count}), dims);
     }
 
+    // q, k and v of attention and its kernels: a value's elements as rows of features, in one head or two that may share keys.
+    // Empty where there is no such value.
+    std::vector<Value> attention_operands(const OpDef& op) {
+        const Value x = any_value(false);
+        const int64_t count = x.type().count(), features = x.rank() > 0 ? x.dims().back().value() : 1;
+        if (!is_float(x.dtype()) || count == 0 || features > 64 || count / features > 64) return {};
+        const int64_t rows = count / features, heads = rows % 2 == 0 && random_.one_in(2) ? 2 : 1, length = rows / heads;
+        const Value q = reshape(x, {1, heads, length, features});
+        const Value k = heads == 2 && random_.one_in(2) ? slice(q, {0, 0, 0, 0}, {1, 1, length, features}) : q;
+        std::vector<Value> operands = {q, k, tanh(k)};
+        const bool of_mask = op.name == "attention_dmask";
+        operands.push_back(of_mask || random_.one_in(3) ? b_.iota(f32({1, 1, 1, length}), 3) : Value{});
+        operands.push_back(random_.one_in(3) ? b_.constant(i32({1}), 1) : Value{});
+        operands.resize(op.operands.size());
+        if (op.operands.back().name == "rows") {
+            operands[operands.size() - 2] = tanh(q);
+            operands.back() = b_.constant(f32({1, heads, length, 3}), 1.5);
+        }
+        evaluate_new();
+        return operands;
+    }
+
     std::vector<Value> draw_operands(const OpDef& op, bool of_any_dtype) {
         std::vector<Value> operands;
+        if (op.operands.size() > 3 && op.operands[0].name == "q") operands = attention_operands(op);
+        if (!operands.empty()) return operands;
         if (op.find_attr("groups") != nullptr) {
             const Value x = any_value(false);
             if (x.rank() > 2 && is_float(x.dtype())) {

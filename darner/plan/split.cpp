@@ -5,11 +5,11 @@
 #include "darner/graph/build_call.h"
 #include "darner/plan/grouping.h"
 #include "darner/plan/space.h"
+#include "darner/plan/split_attention.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 namespace darner::plan {
 
@@ -81,7 +81,7 @@ private:
         if (node.op->name == "scatter_add") return scatter(node, *call, operands);
         if (node.op->name == "gather") return gather(node, *call, operands);
         const auto* kernel = std::get_if<KernelLower>(&node.op->lower);
-        if (kernel != nullptr && kernel->name.starts_with("attention")) return attention(node, operands);
+        if (kernel != nullptr && kernel->name.starts_with("attention")) return split_attention(b_, node, operands);
         return {};
     }
 
@@ -131,25 +131,6 @@ private:
     }
 
     Value splat(const Value& like, int64_t value) { return b_.constant(like.type(), static_cast<double>(value)); }
-
-    // Nothing is summed over the batch or over key heads. Operands have them as first axes, in full or with extent 1; several
-    // query heads go with a key head.
-    Value attention(const Node& node, const std::vector<Value>& operands) {
-        const Value& keys = operands[1];
-        const size_t axis = extent(keys, 0) > 1 ? 0 : 1;
-        const int64_t count = extent(keys, axis);
-        if (count < 2) return {};
-        std::vector<Value> low = operands, high = operands;
-        for (size_t i = 0; i < operands.size(); ++i) {
-            const Value& v = operands[i];
-            if (!v.valid() || axis >= v.rank() || extent(v, axis) == 1) continue;
-            const int64_t middle = extent(v, axis) / count * (count / 2);
-            low[i] = part(v, axis, 0, middle);
-            high[i] = part(v, axis, middle, extent(v, axis));
-        }
-        const std::array<Value, 2> parts = {again(node, low), again(node, high)};
-        return b_.call("concat", parts, std::array<NamedAttr, 1>{NamedAttr{"axis", static_cast<int64_t>(axis)}});
-    }
 
     Value scatter(const Node& node, const Call& call, const std::vector<Value>& operands) {
         const size_t first = call.axis("axis", call.out->rank());

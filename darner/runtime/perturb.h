@@ -10,7 +10,8 @@ namespace darner {
 
 // The error of each element that an op may have of its own on a device, its operands being exact: ULP of f32 for elementwise
 // ops, one rounding of the sum of magnitudes for sums and products, and the rounding of a storage narrower than f32. Zeros
-// for what only moves or chooses values, and for integers. `value` is the op's result.
+// for what only moves or chooses values, and for integers; for a kernel with an expansion what the rounding of its steps changes.
+// `value` is the op's result.
 Result<std::vector<double>> rounding_error(const Call& call, std::span<const Tensor* const> operands, const Tensor& value);
 
 class RoundingModel {
