@@ -13,7 +13,7 @@ namespace darner::kir {
 
 namespace {
 
-constexpr int max_depth = 200;  // of nested blocks: passes over the IR recurse
+constexpr int max_depth = 200;                   // of nested blocks: passes over the IR recurse
 constexpr uint32_t max_private_elements = 4096;  // more than any device has registers for
 constexpr size_t max_reported = 50;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Names of the Caps enums and the fixed sets of Caps: WebGPU's and Vulkan's guaranteed minimum, an H200, the checking interpreter.
+// Names of the Caps enums and the fixed sets of Caps: WebGPU's and Vulkan's guaranteed minimum, an H200, the checking
+// interpreter.
 #include "darner/program/caps.h"
 
 #include "darner/base/check.h"

@@ -67,8 +67,8 @@ void describe(auto& a, Is<CoopShape> auto& shape) {
 void describe(auto& a, Is<Caps> auto& caps) {
     auto& [kind, code, hazard, bindings, binding_bytes, segment_bytes, alignment, workgroup_bytes, invocations, workgroup_size,
            groups, param_bytes, loop_rounds, subgroup_min, subgroup_max, subgroup_size, size_control, shuffle, f16_storage,
-           f16_arithmetic, bf16_coop, memory_model, preserves_nan, coop_shapes, units, memory, copy_rate, f32_rate, dispatch_seconds,
-           barrier_seconds] = caps;
+           f16_arithmetic, bf16_coop, memory_model, preserves_nan, coop_shapes, units, memory, copy_rate, f32_rate,
+           dispatch_seconds, barrier_seconds] = caps;
     a("kind", kind);
     a("code", code);
     a("hazard", hazard);

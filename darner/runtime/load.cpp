@@ -27,8 +27,8 @@ Result<void> initialise(Session& session, const CompileOptions& options) {
 
 // SPIR-V asks the device for the memory model and the float mode that it was emitted for, even where the kernel could do without.
 bool is_usable(const Caps& emitted_for, const Caps& caps) {
-    return emitted_for.code != CodeKind::spirv || ((!emitted_for.vulkan_memory_model || caps.vulkan_memory_model) &&
-                                                   (!emitted_for.preserves_nan || caps.preserves_nan));
+    return emitted_for.code != CodeKind::spirv ||
+           ((!emitted_for.vulkan_memory_model || caps.vulkan_memory_model) && (!emitted_for.preserves_nan || caps.preserves_nan));
 }
 
 }  // namespace

@@ -388,9 +388,8 @@ std::string OpCase::label() const {
 }
 
 std::vector<OpCase> op_cases(const OpDef& op) {
-    for (const std::span<const CaseGenerator> table :
-         {std::span<const CaseGenerator>(generators), rearranging_cases(), loss_cases(), conv_cases(), window_cases(),
-          attention_cases()})
+    for (const std::span<const CaseGenerator> table : {std::span<const CaseGenerator>(generators), rearranging_cases(),
+                                                       loss_cases(), conv_cases(), window_cases(), attention_cases()})
         for (const CaseGenerator& g : table)
             if (g.op == op.name) return g.cases(op);
     return op.batch == Batch::pointwise ? map_cases(op) : Cases{};
