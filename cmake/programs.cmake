@@ -32,8 +32,11 @@ if(DARNER_TESTS)
                                                   JSON_NOEXCEPTION)
     # These tests run the programs.
     add_dependencies(whole_test darner ${DARNER_EXAMPLES})
-    # The shader compilers take as long as all else, so they run beside it; what is bounded in time runs alone.
-    add_test(NAME whole COMMAND whole_test --gtest_filter=-TrainFashionMnist.*:Shaders.*)
+    # In parts of about the same time, which run side by side; what is bounded in time runs alone.
+    foreach(part 0 1)
+      add_test(NAME whole_${part} COMMAND whole_test --gtest_filter=-TrainFashionMnist.*:Shaders.*)
+      set_tests_properties(whole_${part} PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${part}")
+    endforeach()
     add_test(NAME shaders COMMAND whole_test --gtest_filter=Shaders.*)
     add_test(NAME training COMMAND whole_test --gtest_filter=TrainFashionMnist.*)
     set_tests_properties(training PROPERTIES RUN_SERIAL ON)

@@ -53,7 +53,7 @@ public:
     }
     // Small shapes of few extents, so that many calls fit.
     Value leaf(Builder& b, NamedTensors& leaves, bool of_random_op) {
-        std::vector<int64_t> dims(random_() % 4);
+        std::vector<int64_t> dims(random_() % 5);
         for (int64_t& d : dims) d = random_() % 8 == 0 ? 0 : 1 + static_cast<int64_t>(random_() % 3);
         DType type = random_() % 2 ? DType::f32 : random_() % 2 ? DType::i32 : dtype();
         if (of_random_op && random_() % 3) {  // a key or a counter

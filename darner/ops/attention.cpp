@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace darner {
@@ -86,12 +87,13 @@ Result<void> check_attrs(const Call& c) {
     const int64_t window = c.integer("window");
     if (window < 0 || window > infer::max_extent)
         return c.error(fmt::format("window out of range: got {}, expected 0 to {}", window, infer::max_extent));
-    if (!(c.real("soft_cap") >= 0) || std::isinf(c.real("soft_cap")))
-        return c.error(fmt::format("soft_cap must be a number not below 0: got {}", c.real("soft_cap")));
+    constexpr double most = std::numeric_limits<float>::max();  // scores are f32 at least
+    if (!(c.real("soft_cap") >= 0 && c.real("soft_cap") <= most))
+        return c.error(fmt::format("soft_cap must be a number of f32 not below 0: got {}", c.real("soft_cap")));
     if (!(c.real("dropout") >= 0 && c.real("dropout") <= 1))
         return c.error(fmt::format("dropout must be in 0 to 1: got {}", c.real("dropout")));
-    if (c.given("scale") && !std::isfinite(c.real("scale")))
-        return c.error(fmt::format("scale must be finite: got {}", c.real("scale")));
+    if (c.given("scale") && !(std::fabs(c.real("scale")) <= most))
+        return c.error(fmt::format("scale must be a finite number of f32: got {}", c.real("scale")));
     return {};
 }
 
@@ -250,7 +252,10 @@ public:
     }
 
     Value grouped(Value x) const { return reshape(x, {x.dims()[0], dims_[1], dims_[2], x.dims()[2], x.dims()[3]}); }
-    Value ungrouped(Value x) const { return reshape(x, {x.dims()[0], c_.type(q_at).dims[1], x.dims()[3], x.dims()[4]}); }
+    Value ungrouped(Value x) const {
+        if (!x.valid()) return x;  // the builder has an error
+        return reshape(x, {x.dims()[0], c_.type(q_at).dims[1], x.dims()[3], x.dims()[4]});
+    }
     Value column(Value rows, int64_t which) const { return slice(rows, {0, 0, 0, 0, which}, {all, all, all, all, which + 1}); }
     Value over_keys(Value per_query) const { return broadcast(per_query, dims_, {0, 1, 2, 3, 4}); }
 

@@ -33,7 +33,7 @@ TEST_F(Attention, ExplainsWhatDoesNotFit) {
     EXPECT_THAT(refusal(q, k, k, {.mask = zeros({})}), HasSubstr("mask"));
     EXPECT_THAT(refusal(q, k, k, {.position = zeros({})}), HasSubstr("position means nothing without causal=true or a window"));
     EXPECT_THAT(refusal(q, k, k, {.window = -1}), HasSubstr("window out of range: got -1"));
-    EXPECT_THAT(refusal(q, k, k, {.soft_cap = -1}), HasSubstr("soft_cap must be a number not below 0"));
+    EXPECT_THAT(refusal(q, k, k, {.soft_cap = -1}), HasSubstr("soft_cap must be a number of f32 not below 0"));
     EXPECT_THAT(refusal(q, k, k, {.dropout = 2}), HasSubstr("dropout must be in 0 to 1: got 2"));
     EXPECT_THAT(refusal(q, k, k, {.dropout = 0.5}), HasSubstr("dropout needs the operands key and counter"));
 }
