@@ -33,12 +33,17 @@ if(DARNER_TESTS)
     # These tests run the programs.
     add_dependencies(whole_test darner ${DARNER_EXAMPLES})
     # In parts of about the same time, which run side by side; what is bounded in time runs alone.
+    # Each names its file of results, since those of one program that start together would take the same name.
+    function(add_part name filter)
+      add_test(NAME ${name} COMMAND whole_test --gtest_filter=${filter}
+                                    --gtest_output=json:${CMAKE_BINARY_DIR}/test-results/${name}.json)
+    endfunction()
     foreach(part 0 1)
-      add_test(NAME whole_${part} COMMAND whole_test --gtest_filter=-TrainFashionMnist.*:Shaders.*)
+      add_part(whole_${part} -TrainFashionMnist.*:Shaders.*)
       set_tests_properties(whole_${part} PROPERTIES ENVIRONMENT "GTEST_TOTAL_SHARDS=2;GTEST_SHARD_INDEX=${part}")
     endforeach()
-    add_test(NAME shaders COMMAND whole_test --gtest_filter=Shaders.*)
-    add_test(NAME training COMMAND whole_test --gtest_filter=TrainFashionMnist.*)
+    add_part(shaders Shaders.*)
+    add_part(training TrainFashionMnist.*)
     set_tests_properties(training PROPERTIES RUN_SERIAL ON)
   endif()
 endif()
