@@ -36,7 +36,7 @@ if(DARNER_TESTS)
     # Each names its file of results, since those of one program that start together would take the same name.
     function(add_part name filter)
       add_test(NAME ${name} COMMAND whole_test --gtest_filter=${filter}
-                                    --gtest_output=json:${CMAKE_BINARY_DIR}/test-results/${name}.json)
+                                    --gtest_output=json:${CMAKE_BINARY_DIR}/test-results/${name}_test.json)
     endfunction()
     foreach(part 0 1)
       add_part(whole_${part} -TrainFashionMnist.*:Shaders.*)

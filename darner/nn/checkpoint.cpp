@@ -194,8 +194,10 @@ Result<SavedWeights> read_weights(const std::string& path, const std::string& tr
     SavedWeights weights{.file = path};
     std::error_code ignored;
     if (std::filesystem::is_directory(path, ignored)) {
-        weights.file = path + "/model.safetensors";
-        if (!exists(weights.file)) weights.file = path + "/checkpoint.safetensors";
+        // A model beside the checkpoint of an unfinished training is that of an earlier one.
+        const std::string model = path + "/model.safetensors", checkpoint = path + "/checkpoint.safetensors";
+        const Result<Checkpoint> newest = read_checkpoint(checkpoint);
+        weights.file = exists(model) && !(newest && newest->done < newest->goal) ? model : checkpoint;
         if (!exists(weights.file))
             return with_hint(io_error("the folder has no model.safetensors and no checkpoint.safetensors", path),
                              fmt::format("train a model: {} --out {}", train_command, path));
@@ -258,14 +260,20 @@ Result<void> CheckpointFile::write(const Checkpoint& checkpoint) {
 }
 
 Result<std::string> CheckpointFile::set_aside_unfinished() {
+    if (!exists(path()) && !exists(previous_path())) return std::string();
+    // What cannot be read (damaged, or of another darner) may still be worth something, and so may the one before it.
     const Result<Checkpoint> old = read_checkpoint(path());
-    if (!old || old->done == 0 || old->done >= old->goal) return std::string();
-    const CheckpointFile aside(folder_ + "/interrupted");
+    if (old && (old->done == 0 || old->done >= old->goal)) return std::string();
+    std::string free = folder_ + "/interrupted";
+    for (int number = 2; exists(free); ++number) free = fmt::format("{}/interrupted-{}", folder_, number);
+    const CheckpointFile aside(free);
     TRY(make_folder(aside.folder()));
-    std::error_code failure;
-    std::filesystem::rename(path(), aside.path(), failure);
-    if (failure) return io_error(fmt::format("cannot move the checkpoint: {}", failure.message()), path());
-    std::filesystem::remove(aside.previous_path(), failure);
+    for (const auto& [from, to] : {std::pair(previous_path(), aside.previous_path()), std::pair(path(), aside.path())}) {
+        if (!exists(from)) continue;
+        std::error_code failure;
+        std::filesystem::rename(from, to, failure);
+        if (failure) return io_error(fmt::format("cannot move the checkpoint: {}", failure.message()), from);
+    }
     return aside.folder();
 }
 

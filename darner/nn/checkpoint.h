@@ -53,8 +53,8 @@ public:
     // belongs to another training otherwise, and goes.
     Result<void> write(const Checkpoint& checkpoint);
 
-    // Before a training starts from the beginning: an unfinished one's checkpoint that holds any work goes to the
-    // folder "interrupted", which is named then. Empty when there was nothing to keep.
+    // Before a training starts from the beginning: an unfinished one's checkpoints, and any that cannot be read, go to the first
+    // free folder of "interrupted", "interrupted-2", ..., which is named then. Empty when there was nothing to keep.
     Result<std::string> set_aside_unfinished();
 
     // What writers that were killed left behind.

@@ -151,6 +151,21 @@ TEST_F(CheckpointFiles, OnlyUnfinishedWorkIsSetAside) {
     EXPECT_EQ(ok(read_checkpoint(folder + "/interrupted/checkpoint.safetensors")).done, 4u);
 }
 
+TEST_F(CheckpointFiles, NothingThatWasSetAsideIsLost) {
+    for (uint32_t epochs : {3u, 4u, 5u}) {
+        CheckpointFile file(folder);
+        ASSERT_TRUE(file.write(checkpoint_after(epochs - 1)));
+        ASSERT_TRUE(file.write(checkpoint_after(epochs)));
+        if (epochs == 5) ASSERT_TRUE(write_text_file(file.path(), "damaged"));
+        const std::string aside = folder + (epochs == 3 ? "/interrupted" : epochs == 4 ? "/interrupted-2" : "/interrupted-3");
+        EXPECT_EQ(ok(file.set_aside_unfinished()), aside);
+        EXPECT_FALSE(fs::exists(file.path()) || fs::exists(file.previous_path()));
+        EXPECT_EQ(ok(read_checkpoint(aside + "/checkpoint-previous.safetensors")).done, epochs - 1);
+    }
+    EXPECT_EQ(ok(read_checkpoint(folder + "/interrupted/checkpoint.safetensors")).done, 3u);
+    EXPECT_EQ(ok(read_checkpoint(folder + "/interrupted-2/checkpoint.safetensors")).done, 4u);
+}
+
 struct Chess {
     uint32_t batch = 64;
     uint64_t seed = 0;

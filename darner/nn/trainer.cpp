@@ -259,7 +259,7 @@ Result<TrainingReport> train(const TrainingTask& task, RunStart start, const Run
     Checkpoint& run = start.checkpoint;
     const bool here = options.out_folder.empty() || same_folder(options.out_folder, options.resume_folder);
     TrainingFolder folder(here ? start.file : CheckpointFile(options.out_folder), task.command);
-    if (folder.wanted()) TRY(folder.prepare(here, start.notes));
+    if (folder.wanted()) TRY(folder.prepare());
     TRY(Session session, compile(task.module, {.device = options.device, .seed = task.seed}));
 
     const std::string device = session.device().name;
@@ -272,6 +272,7 @@ Result<TrainingReport> train(const TrainingTask& task, RunStart start, const Run
         TRY(run.state, read_state(session));
     }
     run.device = device;
+    if (folder.wanted() && !here) TRY(folder.set_aside_unfinished(start.notes));
     if (folder.wanted()) TRY(folder.save(run));
     if (callbacks.started)
         callbacks.started(

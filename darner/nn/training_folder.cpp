@@ -16,13 +16,16 @@ bool same_folder(const std::string& a, const std::string& b) {
     return a == b || std::filesystem::equivalent(a, b, ignored);
 }
 
-Result<void> TrainingFolder::prepare(bool resumed_here, std::vector<std::string>& notes) {
+Result<void> TrainingFolder::prepare() {
     TRY(make_folder(file_.folder()));
     std::error_code ignored;
     if (std::filesystem::is_directory(model_path(), ignored))
         return io_error("cannot write the model: a folder has its name", model_path());
     file_.remove_leftovers();
-    if (resumed_here) return {};
+    return {};
+}
+
+Result<void> TrainingFolder::set_aside_unfinished(std::vector<std::string>& notes) {
     TRY(const std::string aside, file_.set_aside_unfinished());
     if (!aside.empty())
         notes.push_back(

@@ -18,8 +18,11 @@ public:
     bool wanted() const { return !file_.folder().empty(); }
     std::string model_path() const { return file_.folder() + "/model.safetensors"; }
 
-    // Another training's unfinished work is kept; a folder that cannot be written is found before the training, not after it.
-    Result<void> prepare(bool resumed_here, std::vector<std::string>& notes);
+    // A folder that cannot be written is found before the training, not after it.
+    Result<void> prepare();
+    // Another training's unfinished work is kept, and `notes` say where. Before the first save of a training that was not resumed
+    // here.
+    Result<void> set_aside_unfinished(std::vector<std::string>& notes);
 
     Result<void> save(const Checkpoint& run);
 
