@@ -140,6 +140,35 @@ Value in_other_form(Builder& builder, const Graph& graph, NodeId id, GraphCopier
 
 }  // namespace
 
+namespace {
+
+// Other forms may join more parts than a kernel binds (the pieces of a long sum).
+Result<Graph> split_wide(Graph graph, const Caps& caps) {
+    const size_t limit = std::max<size_t>(2, caps.max_storage_bindings - 1);
+    const auto is_wide = [&](const Node& node) {
+        return node.kind == NodeKind::op && !node.op->operands.empty() && node.op->operands.back().variadic &&
+               node.operands.size() > limit;
+    };
+    if (std::none_of(graph.nodes.begin(), graph.nodes.end(), is_wide)) return graph;
+    Builder builder(graph.name);
+    const Builder::Place nowhere = builder.place({});
+    GraphCopier copier(graph, builder);
+    for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+        if (!is_wide(graph.nodes[i])) {
+            copier.copy(NodeId(i));
+            continue;
+        }
+        const size_t before = builder.graph().nodes.size();
+        copier[NodeId(i)] = split_variadic(builder, graph.nodes[i], copier.operands(graph.nodes[i]), limit);
+        builder.set_provenance_since(before, builder.add_provenance(graph.provenance(NodeId(i))));
+    }
+    copier.copy_outputs();
+    copier.copy_updates();
+    return builder.finish();
+}
+
+}  // namespace
+
 Result<Graph> prepare(const Graph& graph, const Caps& caps) {
     TRY(check(graph));
     Builder builder(graph.name);
@@ -168,6 +197,7 @@ Result<Graph> prepare(const Graph& graph, const Caps& caps) {
     }
     for (const auto& update : graph.updates) builder.update(copier[update.param], own(update.value));
     TRY(Graph prepared, builder.finish());
+    TRY(prepared, split_wide(std::move(prepared), caps));
     return split_beyond_windows(std::move(prepared), caps);
 }
 
