@@ -24,7 +24,7 @@ struct EmittedKernel {
 };
 
 // `count_override` (map groups): emit for that many elements instead of the space's: one kernel over a window, or a common
-// size to compare structures by. `in_place`: by buffer written, whether the group also reads it (an inout binding).
+// size to compare structures by.
 Result<EmittedKernel> emit_group(const Graph& graph, const Grouping& grouping, const Group& group,
                                  const NodeBuffers& node_buffers, std::vector<Buffer>& buffers, const Caps& caps,
                                  uint64_t count_override = 0);
