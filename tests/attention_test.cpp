@@ -94,17 +94,6 @@ TEST(Attention, DevicesAgreeWithTheReference) {
         compare_on_devices(c, device_cases());
 }
 
-DeviceCase with_bindings(DeviceCase on, uint64_t bytes) {
-    const auto restrict_more = on.restrict_caps;
-    on.restrict_caps = [=](Caps caps) {
-        if (restrict_more) caps = restrict_more(caps);
-        caps.max_binding_bytes = bytes;
-        return caps;
-    };
-    on.name += fmt::format(", bindings of {} bytes", bytes);
-    return on;
-}
-
 TEST(Attention, IsSplitWithinSmallBindings) {
     for (const DeviceCase& on : main_device_cases())
         for (const Case& c : {Case{"heads", {1, 4, 2, 20, 40, 8, 8}, {.causal = true}},

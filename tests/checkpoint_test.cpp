@@ -56,14 +56,6 @@ protected:
         EXPECT_EQ(result.exit_code, 0) << result.err;
         return result.out;
     }
-    // The message of a run that must fail: one line, perhaps with a hint, and nothing on stdout.
-    std::string error_of(const ProcessResult& result) const {
-        EXPECT_EQ(result.exit_code, 1) << result.out;
-        EXPECT_THAT(result.out, IsEmpty());
-        EXPECT_THAT(result.err, StartsWith("error: "));
-        EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 2) << result.err;
-        return result.err;
-    }
     std::string out(const std::string& name) const { return out_.file(name); }
     std::string checkpoint(const std::string& name) const { return out(name) + "/checkpoint.safetensors"; }
     std::string model(const std::string& name) const { return out(name) + "/model.safetensors"; }

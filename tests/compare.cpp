@@ -39,6 +39,17 @@ std::vector<DeviceCase> device_cases() {
 
 std::vector<DeviceCase> main_device_cases() { return {{"interp", "interp"}, {"vulkan", "vulkan"}}; }
 
+DeviceCase with_bindings(DeviceCase on, uint64_t bytes) {
+    const auto restrict_more = on.restrict_caps;
+    on.restrict_caps = [=](Caps caps) {
+        if (restrict_more) caps = restrict_more(caps);
+        caps.max_binding_bytes = bytes;
+        return caps;
+    };
+    on.name += fmt::format(", bindings of {} bytes", bytes);
+    return on;
+}
+
 NamedTensors random_leaves(const Graph& graph, uint64_t seed, double magnitude, int64_t int_limit) {
     std::mt19937_64 random(seed);
     std::normal_distribution<double> normal;

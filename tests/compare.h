@@ -26,6 +26,8 @@ struct DeviceCase {
 std::vector<DeviceCase> device_cases();
 // Only the first few: for slow graphs.
 std::vector<DeviceCase> main_device_cases();
+// The same device with bindings of at most so many bytes.
+DeviceCase with_bindings(DeviceCase on, uint64_t bytes);
 
 // Leaves of a graph filled at random: normal floats times `magnitude`, integers in [0, int_limit), bools.
 NamedTensors random_leaves(const Graph& graph, uint64_t seed, double magnitude = 1, int64_t int_limit = 3);

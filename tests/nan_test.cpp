@@ -91,11 +91,8 @@ TEST(Nan, DevicesAgreeWithTheReference) {
     ASSERT_TRUE(module) << module.error().text();
     const NamedTensors leaves = leaves_with_nan(module->graphs[0]);
     for (const DeviceCase& on : device_cases()) EXPECT_EQ(compare(module->graphs[0], leaves, on), "");
-    const auto cut = [](Caps caps) {
-        caps.max_binding_bytes = 512;  // rows are split
-        return caps;
-    };
-    EXPECT_EQ(compare(module->graphs[0], leaves, {"within bindings of 512 bytes", "interp", cut}), "");
+    // There rows are split.
+    EXPECT_EQ(compare(module->graphs[0], leaves, with_bindings({"interp", "interp"}, 512)), "");
 }
 
 }  // namespace

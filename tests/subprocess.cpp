@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tests/subprocess.h"
 
+#include <gmock/gmock.h>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -70,6 +73,14 @@ ProcessResult run_process(const std::vector<std::string>& words, const std::vect
     result.seconds = seconds_since(start);
     result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return result;
+}
+
+std::string error_of(const ProcessResult& result) {
+    EXPECT_EQ(result.exit_code, 1) << result.out;
+    EXPECT_THAT(result.out, testing::IsEmpty());
+    EXPECT_THAT(result.err, testing::StartsWith("error: "));
+    EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 2) << result.err;
+    return result.err;
 }
 
 TemporaryFolder::TemporaryFolder() {

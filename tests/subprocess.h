@@ -23,6 +23,9 @@ using OnOutput = std::function<void(pid_t process, const ProcessResult& so_far)>
 ProcessResult run_process(const std::vector<std::string>& words, const std::vector<std::string>& environment = {},
                           const OnOutput& on_output = {});
 
+// What a run that must fail says: a line on stderr, perhaps with a hint, and nothing on stdout. Else the test fails.
+std::string error_of(const ProcessResult& result);
+
 // A folder of its own under the temporary folder, removed at the end.
 class TemporaryFolder {
 public:

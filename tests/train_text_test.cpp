@@ -69,13 +69,6 @@ protected:
         EXPECT_EQ(result.exit_code, 0) << result.err;
         return result.out;
     }
-    std::string error_of(const ProcessResult& result) const {
-        EXPECT_EQ(result.exit_code, 1) << result.out;
-        EXPECT_THAT(result.out, IsEmpty());
-        EXPECT_THAT(result.err, StartsWith("error: "));
-        EXPECT_LE(std::count(result.err.begin(), result.err.end(), '\n'), 2) << result.err;
-        return result.err;
-    }
     std::string bytes_of(const std::string& path) const {
         Result<std::string> bytes = read_text_file(path);
         EXPECT_TRUE(bytes) << path;

@@ -25,23 +25,12 @@ namespace {
 
 using testing::HasSubstr;
 
-DeviceCase limited(DeviceCase on, uint64_t bytes) {
-    const auto restrict_more = on.restrict_caps;
-    on.restrict_caps = [=](Caps caps) {
-        if (restrict_more) caps = restrict_more(caps);
-        caps.max_binding_bytes = bytes;
-        return caps;
-    };
-    on.name += fmt::format(", bindings of {} bytes", bytes);
-    return on;
-}
-
 // Each plan under the caps of unlike devices, with bindings of so many bytes.
 std::string compare_limited(const Graph& graph, uint64_t bytes, const std::vector<DeviceCase>& devices, int64_t int_limit = 3,
                             const Tolerance& tolerance = {}) {
     std::string all;
     for (const DeviceCase& on : devices)
-        all += compare(graph, random_leaves(graph, 1, 1, int_limit), limited(on, bytes), tolerance);
+        all += compare(graph, random_leaves(graph, 1, 1, int_limit), with_bindings(on, bytes), tolerance);
     return all;
 }
 
@@ -79,7 +68,8 @@ TEST(Windows, RandomGraphsAgreeWithinTinyBindings) {
         std::vector<DeviceCase> devices = seed % 8 == 0 ? device_cases() : main_device_cases();
         devices.push_back(webgpu_defaults(devices[0]));
         for (const DeviceCase& on : devices) {
-            const FuzzResult result = fuzz_on_device(random->graph, random->leaves, limited(on, seed % 2 == 0 ? 512 : 1024));
+            const FuzzResult result =
+                fuzz_on_device(random->graph, random->leaves, with_bindings(on, seed % 2 == 0 ? 512 : 1024));
             ASSERT_NE(result.verdict, Verdict::bad) << "seed " << seed << "\n" << result.text << "\n" << to_text(random->graph);
             compared += result.verdict == Verdict::good;
         }
@@ -236,9 +226,9 @@ TEST(Windows, NetworksTrainTheSameWithinSmallBindings) {
         const NamedTensors leaves = step_leaves(network.step(), 3, network.classes);
         for (const uint64_t bytes : {uint64_t{1024}, uint64_t{4096}})
             for (const DeviceCase& on : main_device_cases())
-                EXPECT_EQ(
-                    compare(network.step(), leaves, limited(webgpu_defaults(on), bytes), {.relative = 1e-3, .of_largest = 1e-4}),
-                    "")
+                EXPECT_EQ(compare(network.step(), leaves, with_bindings(webgpu_defaults(on), bytes),
+                                  {.relative = 1e-3, .of_largest = 1e-4}),
+                          "")
                     << network.name;
     }
 }
@@ -258,7 +248,8 @@ TEST(Windows, FashionMnistTrainsTheSameWithinBindingsOf64KiB) {
             const Graph& graph = *module->find(name);
             const NamedTensors leaves = step_leaves(graph, 5, 10);
             for (const DeviceCase& on : main_device_cases())
-                EXPECT_EQ(compare(graph, leaves, limited(webgpu_defaults(on), limit), {.relative = 1e-3, .of_largest = 1e-4}), "")
+                EXPECT_EQ(
+                    compare(graph, leaves, with_bindings(webgpu_defaults(on), limit), {.relative = 1e-3, .of_largest = 1e-4}), "")
                     << optimizer << " " << name;
         }
     }
