@@ -213,7 +213,7 @@ TEST_F(TrainText, WhatCannotBeTrainedOnIsRefused) {
         EXPECT_FALSE(std::filesystem::exists(out("none")));
         return error;
     };
-    EXPECT_THAT(refused({"--heads", "3"}), HasSubstr("hidden 8 does not divide into 3 heads of an even size"));
+    EXPECT_THAT(refused({"--heads", "3"}), HasSubstr("8 features do not divide into 3 heads of an even size"));
     EXPECT_THAT(refused({"--prompt", "Zebra"}), HasSubstr("\"Z\" (U+005A) does not occur in the text"));
     EXPECT_THAT(refused({"--temperature", "-1"}), HasSubstr("expected a number from 0 on, got \"-1\""));
     EXPECT_THAT(refused({"--context", "4000"}), HasSubstr("hint: take a longer text or a shorter --context"));
@@ -235,7 +235,7 @@ TEST_F(TrainText, CheckpointsOfOtherTrainingsAreRefused) {
                       HasSubstr("hint: leave these options out")));
     EXPECT_THAT(error_of(darner({"train", "fashion-mnist", "--resume", out("a")})),
                 HasSubstr("the checkpoint is of text, expected fashion-mnist"));
-    EXPECT_THAT(error_of(darner({"eval", "fashion-mnist", "--weights", out("a")})), HasSubstr("expected mlp or cnn"));
+    EXPECT_THAT(error_of(darner({"eval", "fashion-mnist", "--weights", out("a")})), HasSubstr("of another task"));
     write(made_up_text(5000));
     EXPECT_THAT(error_of(train({"--resume", out("a"), "--steps", "20"})),
                 HasSubstr("the data is not that of the checkpoint: got 5000 characters"));

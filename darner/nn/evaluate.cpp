@@ -23,7 +23,7 @@ Result<std::string> model_in(std::string said, const std::map<std::string, Array
         return std::string(first != tensors.end() && first->second.dims.size() == 4 ? "cnn" : "mlp");
     }
     if (said == "mlp" || said == "cnn") return said;
-    return invalid(fmt::format("[eval] the file says that its network is \"{}\", expected mlp or cnn", said));
+    return invalid("[eval] the file is of another task: it says that its network is neither mlp nor cnn");
 }
 
 Result<void> check_sizes(const std::string& model, const std::vector<int64_t>& layers, const LabelledImages& test) {

@@ -184,6 +184,12 @@ Result<Module> text_module(const TextSettings& settings, const TextSet& text, co
     if (settings.batch < 1 || settings.report_every < 1)
         return invalid(
             fmt::format("[train] batch {}, report-every {}: expected 1 or more of each", settings.batch, settings.report_every));
+    if (settings.heads < 1 || settings.hidden < 1 || settings.hidden % (2 * settings.heads) != 0) {
+        Error error = invalid(
+            fmt::format("[train] {} features do not divide into {} heads of an even size", settings.hidden, settings.heads));
+        error.hint = "take --hidden as a multiple of twice --heads";
+        return error;
+    }
     TRY(check_sample(sample));
     TRY(const TextSplit split, split_text(text.count(), settings.context));
     const TextNetwork network = network_of(settings, text);

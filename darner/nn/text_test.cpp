@@ -180,7 +180,7 @@ TEST(TextGraphs, WrongOptions) {
         return text_module(settings, text, sample).error().text();
     };
     EXPECT_THAT(error_of({.context = 50}, {}), HasSubstr("characters are too few: a context of 50"));
-    EXPECT_THAT(error_of({.context = 4, .heads = 3}, {}), HasSubstr("hidden 64 does not divide into 3 heads"));
+    EXPECT_THAT(error_of({.context = 4, .heads = 3}, {}), HasSubstr("64 features do not divide into 3 heads"));
     EXPECT_THAT(error_of({.batch = 0}, {}), HasSubstr("batch 0"));
     EXPECT_THAT(error_of({.context = 4, .optimizer = "adan"}, {}), HasSubstr("did you mean \"adam\"?"));
     EXPECT_THAT(error_of({.context = 4}, {.prompt = "Q"}), HasSubstr("\"Q\" (U+0051) does not occur"));
